@@ -51,7 +51,7 @@ struct PacketRun {
 };
 
 /// The destination of the payload of consecutive packets.
-struct PacketPlace {
+struct PacketPlacement {
   std::size_t count = 0;  ///< for this many packets, from the first on. 0: use handle_packet() for the first
   MutBytes memory{};      ///< an equal share for each payload (the octets before the ICRC), in order
 };
@@ -87,7 +87,9 @@ class PacketMachine {
   /// Where to put the payload of consecutive packets, `size` octets from BTH to ICRC each. Their ICRC has not been
   /// checked, and the call changes nothing. A driver that copies the payload there, only for packets with a correct
   /// ICRC, then has it in the cache.
-  virtual PacketPlace place_of(const PacketPath& /*from*/, std::size_t /*size*/, ConstBytes /*packets*/) { return {}; }
+  virtual PacketPlacement place_of(const PacketPath& /*from*/, std::size_t /*size*/, ConstBytes /*packets*/) {
+    return {};
+  }
   /// Like handle_packet() for each of these packets, whose payload is already in place. Call it right after place_of(),
   /// with the first packets of its count.
   virtual void handle_placed(Instant /*now*/, const PacketPath& /*from*/, std::size_t /*size*/,

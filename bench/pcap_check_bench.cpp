@@ -170,14 +170,14 @@ struct Bench {
   void measure(const Case& c);
   void measure(const RoceCase& c);
   void measure(const Job& job);
-  void tell_found(const Job& job, std::uint64_t found, double resident_mb);
+  void print_found(const Job& job, std::uint64_t found, double resident_mb);
 };
 
 Sample sample_of(const Ran& ran, std::uint64_t packets) {
   return {.count = static_cast<double>(packets), .wall_s = ran.cpu_s, .cpu_s = ran.cpu_s};
 }
 
-void Bench::tell_found(const Job& job, std::uint64_t found, double resident_mb) {
+void Bench::print_found(const Job& job, std::uint64_t found, double resident_mb) {
   report.add({.what = fmt::format("{}, {} found", job.name, job.plural),
               .unit = std::string(job.plural),
               .figure = static_cast<double>(found),
@@ -289,7 +289,7 @@ void Bench::measure(const Job& job) {
   };
   add_rows(std::string(job.name), samples.front());
   add_rows(fmt::format("{}, --no-digest", job.name), samples.back());
-  tell_found(job, found_by_parley(parley_text, job.noun), resident);
+  print_found(job, found_by_parley(parley_text, job.noun), resident);
   if (tshark) {
     const std::uint64_t theirs = found_by_tshark(tshark_text, job.value);
     report.note(fmt::format("{}: tshark -T fields found {} of {} {} ({:.1f} %), {:.0f} MB resident", job.name, theirs,

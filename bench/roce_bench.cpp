@@ -381,9 +381,9 @@ Sample raw_ping_pong(double seconds) {
 
 /// The round trip with only Parley's system calls: epoll reports waiting packets, each flow sends through its own
 /// socket, and received packets carry the system's control messages.
-class ToldPair {
+class EventDrivenPair {
  public:
-  ToldPair() : in_(slots * slot) {
+  EventDrivenPair() : in_(slots * slot) {
     for (int i = 0; i < 2; ++i) {
       sockaddr_in at = loopback_address(0, static_cast<std::uint32_t>(i));
       senders_[i] = Fd(checked(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), "socket"));
@@ -425,8 +425,8 @@ class ToldPair {
   alignas(cmsghdr) std::array<std::array<char, 256>, slots> controls_{};
 };
 
-Sample told_ping_pong(double seconds) {
-  ToldPair pair;
+Sample event_driven_ping_pong(double seconds) {
+  EventDrivenPair pair;
   return timed(seconds, [&] {
     for (const int from : {0, 1}) {
       pair.send(from, 64 + 16);
@@ -496,7 +496,7 @@ void round_trips(const Settings& s, Report& report) {
       alternate({{"Parley", [&] { return parley_ping_pong({}, s.seconds); }},
                  {"Parley, ACKs later", [&] { return parley_ping_pong(std::chrono::microseconds(50), s.seconds); }},
                  {"raw", [&] { return raw_ping_pong(s.seconds); }},
-                 {"system calls", [&] { return told_ping_pong(s.seconds); }}},
+                 {"system calls", [&] { return event_driven_ping_pong(s.seconds); }}},
                 s.rounds);
   const auto add = [&](const char* what, const std::vector<Sample>& of, Row::Goal kind) {
     report.add({.what = what,

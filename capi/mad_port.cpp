@@ -34,7 +34,7 @@ int code_of_fault(const mad::MadError& error) {
   return -PARLEY_E_INTERNAL;
 }
 
-std::string status_words(ConstBytes mad) {
+std::string status_meaning(ConstBytes mad) {
   const auto decoded = wire::mad::decode(mad);
   return decoded ? wire::mad::status_text(*decoded) : std::string();
 }
@@ -231,7 +231,7 @@ void MadPort::give(MadRequest& r, parley_mad_reply& out) const {
     out.tries = e.tries();
     if (!e.request().empty()) r.path = mad::path_spec(e.path());
     r.error = ended ? fmt::format("{}: {}", name_, broken_->message()) : e.message();
-    if (e.status() != 0) r.status_text = status_words(mad);
+    if (e.status() != 0) r.status_text = status_meaning(mad);
   }
   out.mad = mad.empty() ? nullptr : mad.data();
   out.mad_length = static_cast<std::uint32_t>(mad.size());

@@ -21,7 +21,7 @@ bool is_table(const mad::Rpc& rpc) {
   return rpc.mgmt_class == MgmtClass::subn_adm && wire::mad::gives_table(rpc.method);
 }
 
-int take_body(const parley_mad_request& q, std::size_t octets, bool exactly, Bytes& out) {
+int parse_body(const parley_mad_request& q, std::size_t octets, bool exactly, Bytes& out) {
   if (q.body == nullptr && q.body_length != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "body is null, and body_length is {a}", q.body_length);
   if (q.body == nullptr) return 0;
@@ -44,7 +44,7 @@ int read_names(const parley_mad_request& q, mad::Ask& out) {
   request->rpc.key = q.key;
   request->rpc.oui = q.oui;
   const bool multi = request->rpc.method == Method::get_multi;  // its body has any number of GIDs
-  if (const int rc = take_body(q, multi ? body_max : request->body.size(), !multi, request->body); rc != 0) return rc;
+  if (const int rc = parse_body(q, multi ? body_max : request->body.size(), !multi, request->body); rc != 0) return rc;
   if (request->body.size() < request->attribute->octets && q.set_count != 0)
     request->body.resize(request->attribute->octets);
   for (std::uint32_t i = 0; i < q.set_count; ++i) {
@@ -74,7 +74,7 @@ int read_numbers(const parley_mad_request& q, mad::Ask& out) {
              .vendor_class = vendor ? static_cast<std::uint8_t>(q.mgmt_class) : std::uint8_t{0},
              .oui = q.oui};
   const bool multi = facts->mgmt_class == MgmtClass::subn_adm && out.rpc.method == Method::get_multi;
-  return take_body(q, multi ? body_max : std::size_t{PARLEY_IB_MAD_LEN} - facts->data, false, out.body);
+  return parse_body(q, multi ? body_max : std::size_t{PARLEY_IB_MAD_LEN} - facts->data, false, out.body);
 }
 
 int read_path(const parley_mad_request& q, mad::Ask& out) {

@@ -199,7 +199,7 @@ void Analyzer::closed_now(const Key& key, Instant now) {
   retire_closed(now);
 }
 
-bool Analyzer::told_port(const Key& key) const {
+bool Analyzer::is_mpa_port(const Key& key) const {
   return std::any_of(options_.mpa_ports.begin(), options_.mpa_ports.end(),
                      [&](std::uint16_t port) { return key.a.port == port || key.b.port == port; });
 }
@@ -209,7 +209,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
                        const wire::CapturedPacket& packet) {
   PickUps::Found found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
   if (found.segments.empty()) {
-    if (options_.mpa_ports.empty() || !told_port(key) || !plausible_fpdu(t.payload)) return;
+    if (options_.mpa_ports.empty() || !is_mpa_port(key) || !plausible_fpdu(t.payload)) return;
     found.segments.push_back({t, {}, packet.frame, packet.at});
     found.fpdu.crc = false;
   }
@@ -320,7 +320,7 @@ void Analyzer::sort_reports() {
   sort_by_first_frame(report_.negotiations);
 }
 
-void Analyzer::tell_unlisted() {
+void Analyzer::report_unlisted() {
   if (const NegotiationTally& n = report_.unlisted_negotiations; n.negotiations > 0)
     note(fmt::format("{} more QP negotiations were judged but are not listed: {} errors, {} warnings", n.negotiations,
                      n.findings[static_cast<std::size_t>(Severity::error)],
@@ -384,7 +384,7 @@ FileReport Analyzer::finish() {
     note(fmt::format("{} to connections beyond the {} that can be followed at one time",
                      counted(report_.not_followed, "packet") + (report_.not_followed == 1 ? " belongs" : " belong"),
                      live_max));
-  tell_unlisted();
+  report_unlisted();
   report_.judgement = judge(report_, options_.expect);
   return std::move(report_);
 }

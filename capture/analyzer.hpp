@@ -128,7 +128,7 @@ class Analyzer final : RejectedSetUps, RoceHost {
   void pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
                const wire::CapturedPacket& packet);
   void closed_now(const Key& key, Instant now);
-  bool told_port(const Key& key) const;
+  bool is_mpa_port(const Key& key) const;
   Slot* take_slot();
   void drop(Slot*& c);
   void retire(Slot*& c);
@@ -145,7 +145,7 @@ class Analyzer final : RejectedSetUps, RoceHost {
   void end_silent(Instant now);
   void list(ConnectionReport&& r);
   void sort_reports();
-  void tell_unlisted();
+  void report_unlisted();
   void make_room();
 
   AnalyzerOptions options_;

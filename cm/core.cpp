@@ -81,7 +81,7 @@ Turned* Core::note_turned(EndpointId listener, Scarce scarce, const Address& pee
   return note;
 }
 
-void Core::tell_turned(TurnedAway& event) {
+void Core::fill_turned_away(TurnedAway& event) {
   Turned* kept = pending.turned(event.id.number());
   if (kept == nullptr) return;
   const Turned note = std::exchange(*kept, {});

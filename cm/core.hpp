@@ -16,7 +16,7 @@
 namespace parley::cm {
 
 /// The arguments of Manager::resolve(), until Id::connect() succeeds.
-struct Way {
+struct ResolveTarget {
   Address peer;
   std::optional<Address> local;
   Device* device = nullptr;  ///< null: the provider searches for it, or has found it
@@ -44,9 +44,9 @@ class Core {
   EndpointTable ids;
   Pending pending;
   Retries retries;
-  Resolver resolver;               ///< for providers that search
-  std::map<EndpointId, Way> ways;  // at most one per id
-  Liveness liveness;               ///< ManagerOptions::liveness
+  Resolver resolver;                                    ///< for providers that search
+  std::map<EndpointId, ResolveTarget> resolve_targets;  // at most one per id
+  Liveness liveness;                                    ///< ManagerOptions::liveness
 
   /// The first Manager was destroyed, and with it the provider.
   bool closed() const { return channels_.front() == nullptr; }
@@ -91,7 +91,7 @@ class Core {
   void release(EndpointId endpoint) {
     retries.forget(endpoint);
     resolver.leave(endpoint);
-    ways.erase(endpoint);
+    resolve_targets.erase(endpoint);
     pending.close(endpoint);
     pending.leave(endpoint);
     ids.release(endpoint);
@@ -119,7 +119,7 @@ class Core {
     note->waited = waited;
   }
   /// Fills in the totals at the time when the event is polled.
-  void tell_turned(TurnedAway& event);
+  void fill_turned_away(TurnedAway& event);
   /// Why a connection that was announced to the user was ended to make room.
   Failure evicted(EndpointId listener, Scarce scarce, const Step& step, Duration waited) const;
 

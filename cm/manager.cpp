@@ -257,7 +257,7 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
-  core_->ways.emplace(id, Way{peer, options.local, route->device});
+  core_->resolve_targets.emplace(id, ResolveTarget{peer, options.local, route->device});
   if (route->device != nullptr) {
     core_->push(Resolved{.id = make_id(id),
                          .device = route->device,
@@ -273,8 +273,8 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
 }
 
 Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
-  const auto way = core_->ways.find(number);
-  if (way == core_->ways.end() || (way->second.device == nullptr && !provider_.is_resolved(number)))
+  const auto way = core_->resolve_targets.find(number);
+  if (way == core_->resolve_targets.end() || (way->second.device == nullptr && !provider_.is_resolved(number)))
     return fail(Errc::wrong_state, "only an id that was resolved, and not connected since, can be connected");
   const Address peer = way->second.peer;
   options.local = way->second.local;
@@ -287,7 +287,7 @@ Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
     core_->retries.forget(number);
     return connecting;
   }
-  core_->ways.erase(number);
+  core_->resolve_targets.erase(number);
   return {};
 }
 
@@ -329,7 +329,7 @@ std::optional<Event> Manager::poll_event() {
     }
     const Endpoint* endpoint = core_->ids.find(id);
     if (endpoint == nullptr || endpoint->orphan) continue;  // destroyed meanwhile
-    if (auto* away = std::get_if<TurnedAway>(&*event)) core_->tell_turned(*away);
+    if (auto* away = std::get_if<TurnedAway>(&*event)) core_->fill_turned_away(*away);
     if (endpoint->over) core_->pending.leave(id);
     if (!endpoint->announced && std::holds_alternative<ConnectFailed>(*event)) reported_dead_ = id;
     return event;
@@ -341,7 +341,8 @@ void Manager::destroy(std::uint64_t number) noexcept {
   if (reported_dead_ == number) reported_dead_ = 0;
   const Endpoint* endpoint = core_->ids.find(number);
   if (endpoint == nullptr || endpoint->orphan) return;
-  if (const auto way = core_->ways.find(number); way != core_->ways.end() && way->second.device != nullptr)
+  if (const auto way = core_->resolve_targets.find(number);
+      way != core_->resolve_targets.end() && way->second.device != nullptr)
     return core_->release(number);
   provider_.destroy(number);
 }
@@ -400,14 +401,14 @@ Result<Address> Id::local_address() const {
 
 Result<Address> Id::peer_address() const {
   if (!is_here()) return not_here(manager_);
-  const auto way = manager_->core_->ways.find(number_);
-  return way == manager_->core_->ways.end() ? manager_->provider().peer_address(number_) : way->second.peer;
+  const auto way = manager_->core_->resolve_targets.find(number_);
+  return way == manager_->core_->resolve_targets.end() ? manager_->provider().peer_address(number_) : way->second.peer;
 }
 
 Device* Id::device() const {
   if (!is_here()) return nullptr;
-  const auto way = manager_->core_->ways.find(number_);
-  const bool known = way != manager_->core_->ways.end() && way->second.device != nullptr;
+  const auto way = manager_->core_->resolve_targets.find(number_);
+  const bool known = way != manager_->core_->resolve_targets.end() && way->second.device != nullptr;
   return known ? way->second.device : manager_->provider().device(number_);
 }
 

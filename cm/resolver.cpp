@@ -24,22 +24,22 @@ Resolver::Key::Key(const Address& to, const std::optional<Address>& from) : peer
   if (local) local->port = 0;
 }
 
-const NotFound* Resolver::known_failure(const Asked& asked, Instant now) const {
-  const Peer& peer = asked.peer->second;
-  return !asked.anew && fresh(peer, now) ? std::get_if<NotFound>(&peer.known) : nullptr;
+const NotFound* Resolver::known_failure(const PendingQuery& query, Instant now) const {
+  const Peer& peer = query.peer->second;
+  return !query.anew && fresh(peer, now) ? std::get_if<NotFound>(&peer.known) : nullptr;
 }
 
 void Resolver::ask(EndpointId id, const Key& key, bool anew, Instant now) {
   leave(id);
   const auto peer = peers_.try_emplace(key).first;
-  Asked& asked = asked_[id];
-  asked = {.peer = peer, .anew = anew};
+  PendingQuery& query = queries_[id];
+  query = {.peer = peer, .anew = anew};
   ++peer->second.askers;
-  if (const NotFound* failed = known_failure(asked, now)) {
-    asked.where = Where::answered;
+  if (const NotFound* failed = known_failure(query, now)) {
+    query.where = Where::answered;
     answered_.push_back({.id = id, .failed = *failed, .at = peer->second.since});
   } else {
-    asked.place = queue_.insert(queue_.end(), id);
+    query.place = queue_.insert(queue_.end(), id);
   }
 }
 
@@ -50,24 +50,24 @@ std::optional<Resolver::Turn> Resolver::next(Instant now) {
     return turn;
   }
   while (!queue_.empty() && under_way_ < policy_.searches_max) {
-    Asked& asked = asked_.at(queue_.front());
-    Peer& peer = asked.peer->second;
+    PendingQuery& query = queries_.at(queue_.front());
+    Peer& peer = query.peer->second;
     Turn turn{.id = queue_.front()};
-    if (const NotFound* failed = known_failure(asked, now)) {
+    if (const NotFound* failed = known_failure(query, now)) {
       turn.failed = *failed;
       turn.at = peer.since;
       leave(turn.id);
       return turn;
     }
     const bool leads = std::holds_alternative<Found>(peer.known) && fresh(peer, now);
-    if (peer.under_way != 0 && !leads && !asked.alone) {
+    if (peer.under_way != 0 && !leads && !query.alone) {
       // One search is enough to find that a peer does not exist. The other places are for other peers.
-      asked.where = Where::follows;
-      peer.followers.splice(peer.followers.end(), queue_, asked.place);
+      query.where = Where::follows;
+      peer.followers.splice(peer.followers.end(), queue_, query.place);
       continue;
     }
-    queue_.erase(asked.place);
-    asked.where = Where::under_way;
+    queue_.erase(query.place);
+    query.where = Where::under_way;
     ++peer.under_way;
     ++under_way_;
     return turn;
@@ -86,13 +86,13 @@ Instant Resolver::known_since(const Key& key) const {
 }
 
 /// Removes the id from all tables. The peer's entry stays: the caller must call tidy().
-Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, Asked>::iterator asked) noexcept {
-  const auto peer = asked->second.peer;
-  switch (asked->second.where) {
-    case Where::queue: queue_.erase(asked->second.place); break;
-    case Where::follows: peer->second.followers.erase(asked->second.place); break;
+Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, PendingQuery>::iterator query) noexcept {
+  const auto peer = query->second.peer;
+  switch (query->second.where) {
+    case Where::queue: queue_.erase(query->second.place); break;
+    case Where::follows: peer->second.followers.erase(query->second.place); break;
     case Where::answered:
-      std::erase_if(answered_, [id = asked->first](const Turn& turn) { return turn.id == id; });
+      std::erase_if(answered_, [id = query->first](const Turn& turn) { return turn.id == id; });
       break;
     case Where::under_way:
       --peer->second.under_way;
@@ -100,10 +100,10 @@ Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, Asked>::iterat
       break;
   }
   --peer->second.askers;
-  asked_.erase(asked);
+  queries_.erase(query);
   // Its followers go to the front of the queue: they have waited longest.
   if (peer->second.under_way == 0) {
-    for (const EndpointId id : peer->second.followers) asked_.at(id).where = Where::queue;
+    for (const EndpointId id : peer->second.followers) queries_.at(id).where = Where::queue;
     queue_.splice(queue_.begin(), peer->second.followers);
   }
   return peer;
@@ -130,12 +130,12 @@ void Resolver::tidy(Peers::iterator peer) noexcept {
 }
 
 void Resolver::found(EndpointId id, Found way, Instant now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || at->second.where != Where::under_way) return;
+  const auto at = queries_.find(id);
+  if (at == queries_.end() || at->second.where != Where::under_way) return;
   const auto peer = at->second.peer;
   for (const EndpointId follower : peer->second.followers) {
-    asked_.at(follower).alone = true;
-    asked_.at(follower).where = Where::queue;
+    queries_.at(follower).alone = true;
+    queries_.at(follower).where = Where::queue;
   }
   queue_.splice(queue_.begin(), peer->second.followers);
   keep(peer->second, std::move(way), policy_.found_kept, now);
@@ -143,15 +143,15 @@ void Resolver::found(EndpointId id, Found way, Instant now) {
 }
 
 void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
-  const auto at = asked_.find(id);
-  if (at == asked_.end() || at->second.where != Where::under_way) return;
+  const auto at = queries_.find(id);
+  if (at == queries_.end() || at->second.where != Where::under_way) return;
   const auto peer = at->second.peer;
   // Other failures, such as no descriptor or no memory on this side, are not about the peer.
   if (why.code == Errc::unreachable || why.code == Errc::timed_out) {
     const NotFound failed{.step = why.step, .code = why.code, .advice = why.advice};
     for (const EndpointId follower : peer->second.followers) {
       answered_.push_back({.id = follower, .failed = failed, .at = now});
-      asked_.at(follower).where = Where::answered;
+      queries_.at(follower).where = Where::answered;
     }
     peer->second.followers.clear();
     keep(peer->second, failed, policy_.failed_kept, now);
@@ -160,7 +160,7 @@ void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
 }
 
 void Resolver::leave(EndpointId id) noexcept {
-  if (const auto at = asked_.find(id); at != asked_.end()) tidy(take_out(at));
+  if (const auto at = queries_.find(id); at != queries_.end()) tidy(take_out(at));
 }
 
 template <class Of>

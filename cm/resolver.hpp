@@ -72,7 +72,7 @@ class Resolver {
   void forget(const Device& device);
 
   std::uint32_t under_way() const { return under_way_; }
-  std::size_t waiting() const { return asked_.size() - under_way_; }
+  std::size_t waiting() const { return queries_.size() - under_way_; }
   std::size_t known_count() const { return known_; }
 
  private:
@@ -85,7 +85,7 @@ class Resolver {
     Ids followers;  // wait for the answer of the search in progress
   };
   enum class Where : std::uint8_t { queue, follows, answered, under_way };
-  struct Asked {
+  struct PendingQuery {
     std::map<Key, Peer>::iterator peer;
     bool anew = false;
     bool alone = false;  // waits for no other id's answer any more: the peer exists
@@ -95,8 +95,8 @@ class Resolver {
   using Peers = std::map<Key, Peer>;
 
   static bool fresh(const Peer& peer, Instant now) { return now < peer.until; }
-  const NotFound* known_failure(const Asked& asked, Instant now) const;
-  Peers::iterator take_out(std::map<EndpointId, Asked>::iterator asked) noexcept;
+  const NotFound* known_failure(const PendingQuery& query, Instant now) const;
+  Peers::iterator take_out(std::map<EndpointId, PendingQuery>::iterator query) noexcept;
   void keep(Peer& peer, std::variant<std::monostate, Found, NotFound> what, Duration how_long, Instant now);
   void drop(Peer& peer) noexcept;
   void tidy(Peers::iterator peer) noexcept;
@@ -104,12 +104,12 @@ class Resolver {
   void forget_if(Of of);
 
   ResolvePolicy policy_;
-  Peers peers_;                        // with ids that ask: at most one per id; only known: at most known_max
-  std::map<EndpointId, Asked> asked_;  // one entry per id
-  Ids queue_;                          // ids in asked_
-  std::deque<Turn> answered_;          // ids in asked_
-  std::size_t known_ = 0;              // number in peers_ with a known answer
-  std::uint32_t under_way_ = 0;        // at most searches_max
+  Peers peers_;                                 // with ids that ask: at most one per id; only known: at most known_max
+  std::map<EndpointId, PendingQuery> queries_;  // one entry per id
+  Ids queue_;                                   // ids in asked_
+  std::deque<Turn> answered_;                   // ids in asked_
+  std::size_t known_ = 0;                       // number in peers_ with a known answer
+  std::uint32_t under_way_ = 0;                 // at most searches_max
 };
 
 }  // namespace parley::cm

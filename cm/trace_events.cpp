@@ -106,7 +106,7 @@ constexpr std::array<Implied, 24> implied{{
     {"CONNECT_RESPONSE", Side::initiator, Over::iwarp, false, "Reply"},
 }};
 
-bool fits(const Implied& row, const KernelTold& told) {
+bool fits(const Implied& row, const RdmaCmStep& told) {
   const Over over = told.iwarp ? Over::iwarp : told.datagrams ? Over::sidr : Over::ib;
   if (row.by != told.by || row.over != over) return false;
   if (row.side != Side::either && (row.side == Side::initiator) != told.initiator) return false;
@@ -130,7 +130,7 @@ void trace_event(const trace::Scope& scope, const Event& event, std::string_view
   std::visit(Teller{scope, device}, event);
 }
 
-void trace_kernel_messages(const trace::Scope& scope, const KernelTold& told) {
+void trace_kernel_messages(const trace::Scope& scope, const RdmaCmStep& told) {
   for (const Implied& row : implied)
     if (fits(row, told))
       scope.record(trace::KernelMessage{.sent = row.sent,

@@ -17,7 +17,7 @@ std::string_view limit_word(Scarce scarce);
 void trace_event(const trace::Scope& scope, const Event& event, std::string_view device = {});
 
 /// An event of librdmacm or a successful call, and the side on which it occurred.
-struct KernelTold {
+struct RdmaCmStep {
   std::string_view by;  ///< "CONNECT_REQUEST", "rdma_connect"
   bool initiator = false;
   bool iwarp = false;
@@ -26,7 +26,7 @@ struct KernelTold {
   int status = 0;
 };
 /// Records the messages that it implies. An event that may mean several messages, or none, records none.
-void trace_kernel_messages(const trace::Scope& scope, const KernelTold& told);
+void trace_kernel_messages(const trace::Scope& scope, const RdmaCmStep& told);
 
 /// Name of a REJ reason by its number (IBA 1.x §12.6.7.2): "consumer_reject"; otherwise "other".
 std::string_view reject_word(int reason);

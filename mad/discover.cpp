@@ -116,7 +116,7 @@ class Walk {
     topology().node(job.node).lost = true;
     if (job.kind != Job::port_info) return;
     topology().port(job.node, job.port).lost = true;
-    go_on_from(job);
+    continue_after(job);
   }
 
   Task<void> probe(Port& port, Job job) {
@@ -200,11 +200,11 @@ class Walk {
     const auto info = answer(job, co_await port.subn_get<PortInfo>(*path, job.port));
     if (!info) co_return;
     topology().port(job.node, job.port).set(*info);
-    go_on_from(job);
+    continue_after(job);
   }
 
   /// Continues behind a port whose PortInfo was read, or had no answer.
-  void go_on_from(const Job& job) {
+  void continue_after(const Job& job) {
     const TopologyPort& about = topology().port(job.node, job.port);
     const TopologyNode& node = topology().nodes()[job.node];
     if (node.type == NodeType::switch_ && job.port == 0) {

@@ -87,7 +87,7 @@ std::size_t Startup::handle_bytes(Instant now, ConstBytes in) {
   switch (state_) {
     case StartupState::wait_reply:
     case StartupState::wait_request: return take_frame(now, in);
-    case StartupState::wait_rtr_frame: return take_rtr_frame(in);
+    case StartupState::wait_rtr_frame: return handle_rtr_frame(in);
     case StartupState::ulp_decision:
       if (!in.empty())  // RFC 5044 §7.1.2 rule 3: the initiator may send only after the Reply
         fail_with(Errc::extra_octets, "RFC 5044 §7.1.2 rule 3", "octets after the Request, before the Reply",
@@ -219,7 +219,7 @@ bool Startup::check_lengths(const wire::MpaFrameView& frame) {
 
 // OFA 2007-10 Rtr §2; for robustness a valid FPDU is accepted instead of the frame. OFA 2007-10 Rtr §2 rule 3: S is
 // ignored, and so is any other flag: the Reply has settled them.
-std::size_t Startup::take_rtr_frame(ConstBytes in) {
+std::size_t Startup::handle_rtr_frame(ConstBytes in) {
   const std::size_t held = in_.size();
   const ConstBytes piece = in.first(std::min(PARLEY_MPA_HEADER_LEN - held, in.size()));
   in_.insert(in_.end(), piece.begin(), piece.end());

@@ -130,7 +130,7 @@ class Startup {
 
   // Common to both roles (startup.cpp).
   std::size_t take_frame(Instant now, ConstBytes in);
-  std::size_t take_rtr_frame(ConstBytes in);
+  std::size_t handle_rtr_frame(ConstBytes in);
   void trace_frame(bool sent, const wire::MpaFrameView& frame) const;
   bool check_head();
   bool check_revision(std::uint8_t revision);

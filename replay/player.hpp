@@ -203,7 +203,7 @@ class Player {
   std::string half_said() const;
   std::optional<Mismatch> differs(std::size_t index, const Item& live, std::uint32_t less,
                                   std::vector<Mismatch>* ignored = nullptr) const;
-  void tell_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live);
+  void report_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live);
   void remember(Instant now, const Item& live, std::size_t recorded);
   bool too_many_ask(Instant now, const Item& live, Asks kind);
   void match(Instant now, LaneState& lane, const Item& live);
@@ -215,7 +215,7 @@ class Player {
   void play(Instant now, const Step& step);
   void play_startup(const Step& step);
   bool play_fpdu(const Step& step);
-  void tell_zeros(const Step& step);
+  void report_zeros(const Step& step);
   void pass_lost();
   bool name_lost(std::uint32_t stag, const Step& step) const;
   std::string why_left_out(const Item& item, const Step& step) const;
@@ -226,7 +226,7 @@ class Player {
   void answer_lost(std::size_t request);
   bool owes() const { return making_ || !owed_answers_.empty(); }
   void make_some(Instant now);
-  Asked& take_asked(Asks kind);
+  Asked& pop_request(Asks kind);
   void make_answer(Asks kind);
   void make_segment();
   void map_header(Bytes& ulpdu, const Step& step);

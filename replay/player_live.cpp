@@ -124,7 +124,7 @@ void Player::live_item(Instant now, Item& item) {
   } else {
     log(now, false, recorded.last.frame,
         describe(item) + (ignored.empty() ? ": same" : ": same but for what is ignored"));
-    tell_ignored(now, ignored, recorded, item);
+    report_ignored(now, ignored, recorded, item);
   }
   ++result_.compared;
   match(now, lane, item);
@@ -197,7 +197,7 @@ std::optional<Mismatch> Player::differs(std::size_t index, const Item& live, std
                  {options_.ignored, ignored});
 }
 
-void Player::tell_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live) {
+void Player::report_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live) {
   constexpr std::size_t words_max = 200;
   for (const Mismatch& m : ignored) {
     ++result_.ignored;

@@ -36,7 +36,7 @@ void Player::play(Instant now, const Step& step) {
   const bool first_of_item = item != nullptr && item->first_step == index;
   switch (step.kind) {
     case Step::Kind::startup:
-      tell_zeros(step);
+      report_zeros(step);
       play_startup(step);
       break;
     case Step::Kind::rtr_frame:
@@ -78,7 +78,7 @@ void Player::play_startup(const Step& step) {
 }
 
 // Notes the octets that the recording lacks of a step that is played with zeros for them.
-void Player::tell_zeros(const Step& step) {
+void Player::report_zeros(const Step& step) {
   if (step.known >= step.octets.size()) return;
   left_out(fmt::format("frame {}: {} of {} octets of the {} are not in the recording; zeros are played",
                        step.last.frame, step.octets.size() - step.known, step.octets.size(), to_string(step.kind)));
@@ -156,7 +156,7 @@ bool Player::play_fpdu(const Step& step) {
     if (h && response)
       if (const auto played = answer(step, *item)) return *played;
   }
-  tell_zeros(step);
+  report_zeros(step);
   Bytes ulpdu = step.octets;
   if (h && step.known >= h->size()) map_header(ulpdu, step);
   frame(ulpdu, step);
@@ -190,7 +190,7 @@ void Player::make_some(Instant now) {
 }
 
 // The oldest unanswered request of the kind.
-Player::Asked& Player::take_asked(Asks kind) {
+Player::Asked& Player::pop_request(Asks kind) {
   const auto k = static_cast<std::size_t>(kind);
   Asked& asked = asked_[k][answered_[k]++];
   if (asked.recorded == none) --unrecorded_[k];
@@ -199,7 +199,7 @@ Player::Asked& Player::take_asked(Asks kind) {
 
 // Answers the oldest request of the kind with zeros.
 void Player::make_answer(Asks kind) {
-  const Asked& asked = take_asked(kind);
+  const Asked& asked = pop_request(kind);
   left_out(
       kind == Asks::read
           ? fmt::format("the answer to a Read of {} octets is not in the recording: zeros are played", asked.read.size)
@@ -261,7 +261,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
     return false;
   }
   answering = answered_[static_cast<std::size_t>(kind)];
-  const Asked& asked = take_asked(kind);
+  const Asked& asked = pop_request(kind);
   if (atomic) return {};
   const wire::ReadRequest& live = asked.read;
   const auto paired = answers_.request_of.find(item_[index]);

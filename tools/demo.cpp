@@ -76,7 +76,7 @@ class Demo {
   void blame(Party& party, const std::string& text);
   void listen();
   void connect();
-  void tell_agreement();
+  void print_agreement();
   void say(const std::string& text) { context_.out.text(text); }
 
   const DemoArgs& args_;
@@ -222,7 +222,7 @@ void Demo::connect() {
   initiator_.link->attach(*initiator_.id.qp());
 }
 
-void Demo::tell_agreement() {
+void Demo::print_agreement() {
   for (const Party* party : {&initiator_, &responder_}) {
     const cm::Established& up = *party->established;
     if (up.mpa() == nullptr) {
@@ -258,7 +258,7 @@ int Demo::run(const std::string& pcapng) {
   }
   good = good && step("connection set-up", &Demo::connected);
   if (good) {
-    tell_agreement();
+    print_agreement();
     begin();
     good = step("data exchange", &Demo::exchanged);
   }

@@ -76,7 +76,7 @@ std::string outcomes(const capture::FileReport& report) {
 }
 
 /// Prints the distinct rules that the peers in a file broke, each with its first example.
-void tell_errors(const capture::FileReport& report, Context& context) {
+void print_errors(const capture::FileReport& report, Context& context) {
   constexpr std::size_t rules_max = 4;
   std::vector<std::string> told;
   std::size_t left_out = 0;
@@ -128,7 +128,7 @@ int demo_captures(const std::string& own, std::vector<std::string> others, bool 
                                  fs::path(file).filename().string(), other.report.connections.size(),
                                  outcomes(other.report), other.report.count(Severity::error),
                                  other.report.count(Severity::warning)));
-    tell_errors(other.report, context);
+    print_errors(other.report, context);
     context.out.object(verdict_json(file, other.report));
   }
   context.out.text(fmt::format("\nCapture of the demo: {}", own));

@@ -20,7 +20,7 @@ bool is_prefix(std::string_view text) { return text.starts_with("0x") || text.st
 
 }  // namespace
 
-std::string take_hex(std::string_view text, Bytes& out, std::size_t max) {
+std::string parse_hex_into(std::string_view text, Bytes& out, std::size_t max) {
   int high = -1;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];

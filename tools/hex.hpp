@@ -10,6 +10,6 @@ namespace parley::tools {
 
 /// Appends the octets that pairs of hexadecimal digits in `text` denote to `out`. Blanks, ':' and a "0x" before a pair
 /// are skipped. Returns an error message if the text contains anything else, or if `out` would exceed `max` octets.
-std::string take_hex(std::string_view text, Bytes& out, std::size_t max);
+std::string parse_hex_into(std::string_view text, Bytes& out, std::size_t max);
 
 }  // namespace parley::tools

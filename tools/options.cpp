@@ -42,7 +42,7 @@ constexpr double longest_ns = 1e18;  // about 31 years; more would overflow sums
 
 Or<Bytes> parse_hex(std::string_view digits) {
   Bytes octets;
-  if (const std::string wrong = take_hex(digits, octets, digits.size()); !wrong.empty())
+  if (const std::string wrong = parse_hex_into(digits, octets, digits.size()); !wrong.empty())
     return complain(Exit::usage, "private data: " + wrong);
   return octets;
 }

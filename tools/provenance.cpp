@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t command_max = 2000;  // octets; a CSV table repeats it on each line
 
 /// https://reproducible-builds.org/specs/source-date-epoch: seconds since 1970, in digits.
-std::optional<std::time_t> told_date() {
+std::optional<std::time_t> source_date() {
   const char* words = std::getenv("SOURCE_DATE_EPOCH");
   if (words == nullptr) return std::nullopt;
   const std::string_view text = words;
@@ -45,7 +45,7 @@ std::string command_line_of(int argc, const char* const* argv) {
 }
 
 std::string report_date() {
-  const std::time_t at = told_date().value_or(std::time(nullptr));
+  const std::time_t at = source_date().value_or(std::time(nullptr));
   std::tm utc{};
   gmtime_r(&at, &utc);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,

@@ -326,7 +326,7 @@ void Reporter::on(const cm::Rejected& e) {
                        {"parameters", parameters_json(e.parameters, with.role, e.id, 0, 0)},
                        {"why", failure_json(e.why, with.peer)}},
                       e.id),
-       tell_failures_);
+       report_failures_);
   known_.erase(e.id.number());
 }
 
@@ -345,7 +345,7 @@ void Reporter::on(const cm::ConnectFailed& e) {
                        {"elapsed_us", in_microseconds(e.elapsed)},
                        {"why", failure_json(e.why, with.peer)}},
                       e.id),
-       tell_failures_);
+       report_failures_);
   known_.erase(e.id.number());
 }
 

@@ -89,7 +89,7 @@ class Reporter {
   /// The connection's number in this command's output.
   std::uint64_t number(cm::Id id) const { return known(id).number; }
   /// False: no text for failed set-ups, because the command ends with that error on standard error.
-  void tell_failures(bool tell) { tell_failures_ = tell; }
+  void report_failures(bool tell) { report_failures_ = tell; }
 
  private:
   struct Known {
@@ -116,7 +116,7 @@ class Reporter {
 
   Output& out_;
   bool quiet_;
-  bool tell_failures_ = true;
+  bool report_failures_ = true;
   Tally tally_;
   std::map<std::uint64_t, Known> known_;  ///< live connections only
 };

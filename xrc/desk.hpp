@@ -32,9 +32,9 @@ inline Answer of_view(const TgtView& v) {
 }  // namespace desk
 
 template <class Registry>
-class Desk {
+class RequestHandler {
  public:
-  Desk(Registry& registry, Instant now, MemberId member) : registry_(registry), now_(now), member_(member) {}
+  RequestHandler(Registry& registry, Instant now, MemberId member) : registry_(registry), now_(now), member_(member) {}
 
   /// The caller adds the answer's number and epoch.
   Answer serve(const Request& r) {

@@ -107,7 +107,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     const TgtId id = *c.changed.begin();
     c.changed.erase(c.changed.begin());
     if (!registry_.is_registered(*c.member, id)) continue;
-    Answer note = Desk(registry_, now, *c.member).known(id, false);
+    Answer note = RequestHandler(registry_, now, *c.member).known(id, false);
     note.about = Ask::query;
     note.epoch = registry_.options().epoch;
     return emit(note);
@@ -217,7 +217,7 @@ Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   const MemberId member = *c.member;
   // Only a member that was registered with the queue pair may declare it.
   if (r.ask == Ask::restore && r.value != proof(c, r.tgt)) return no(Refusal::not_permitted);
-  Desk desk(registry_, now, member);
+  RequestHandler desk(registry_, now, member);
   Answer out = desk.serve(r);
   const bool joined = r.ask == Ask::create || r.ask == Ask::enlist || r.ask == Ask::publish || r.ask == Ask::restore;
   if (joined && out.refusal == Refusal::none) out.value = proof(c, out.tgt);

@@ -20,9 +20,9 @@ constexpr std::uint32_t second_rounds = 20;                 // perftest's server
 Request what_it_is() { return {.plugin = "parley", .variant = "perftest"}; }
 
 /// The second connection's queue pair, for DeviceQp.
-class LinkGround final : public QpGround {
+class CmLinkEnvironment final : public QpEnvironment {
  public:
-  explicit LinkGround(TestLink& link) : link_(link), device_(*link.id.device()) {}
+  explicit CmLinkEnvironment(TestLink& link) : link_(link), device_(*link.id.device()) {}
   Device& device() override { return device_; }
   Outcome<void> reach(const AhAttr&) override { return {}; }
   void work(Duration) override {}  // the caller runs the host's turns
@@ -36,7 +36,7 @@ class LinkGround final : public QpGround {
   Device& device_;
 };
 
-Result<QueuePair*> LinkGround::make_qp(const QpInit& init) {
+Result<QueuePair*> CmLinkEnvironment::make_qp(const QpInit& init) {
   if (link_.role == Role::responder) return link_.id.create_qp(init);
   const auto connecting = link_.id.connect(
       {.ird = static_cast<std::uint16_t>(number_of(link_.config, "ird")),
@@ -104,7 +104,7 @@ Outcome<std::optional<QpConnected>> TestLink::connect() {
 
 void TestLink::make() {
   const DeviceQpOptions options{.own = {.gid = {}, .mtu = 4096}};
-  auto made = make_device_qp(std::make_unique<LinkGround>(*this), options, config);
+  auto made = make_device_qp(std::make_unique<CmLinkEnvironment>(*this), options, config);
   if (made) qp = std::move(*made);
   const auto opened = made ? qp->open() : tl::unexpected(made.error());
   if (!opened) {

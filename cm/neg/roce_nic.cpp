@@ -16,14 +16,14 @@ constexpr std::uint32_t port_mtu = 4096;
 constexpr std::uint64_t psn_stream = 0x9E3779B97F4A7C15;  // makes PSNs independent of the device's own random numbers
 
 /// One queue pair's address on the engine, and the engine's time.
-class RoceGround final : public QpGround {
+class RoceQpEnvironment final : public QpEnvironment {
  public:
-  RoceGround(std::shared_ptr<RoceNic> nic, RoceDriving driving, BindId bind, const Gid& own)
+  RoceQpEnvironment(std::shared_ptr<RoceNic> nic, RoceDriving driving, BindId bind, const Gid& own)
       : nic_(std::move(nic)), driving_(std::move(driving)), bind_(bind), own_(own) {}
   // What the queue pair still owed its peer was sent with the last turn of the driver.
-  ~RoceGround() override { nic_->release(bind_); }
-  RoceGround(const RoceGround&) = delete;
-  RoceGround& operator=(const RoceGround&) = delete;
+  ~RoceQpEnvironment() override { nic_->release(bind_); }
+  RoceQpEnvironment(const RoceQpEnvironment&) = delete;
+  RoceQpEnvironment& operator=(const RoceQpEnvironment&) = delete;
 
   Device& device() override { return nic_->device(); }
   Outcome<void> reach(const AhAttr& peer) override;
@@ -37,7 +37,7 @@ class RoceGround final : public QpGround {
   Gid own_;
 };
 
-Outcome<void> RoceGround::reach(const AhAttr& peer) {
+Outcome<void> RoceQpEnvironment::reach(const AhAttr& peer) {
   const std::string advice = "see which GID the peer has chosen, and whether this side's reaches it";
   if (!peer.grh) return failed(Problem::invalid_peer_data, "the peer has no GID, and RoCE has no other address");
   if (is_v4_gid(peer.grh->dgid) != is_v4_gid(own_))
@@ -98,7 +98,7 @@ Outcome<std::unique_ptr<QpDriver>> make_roce_qp(const std::shared_ptr<RoceNic>& 
   const auto bound = bind_wanted(*nic, driving, *wanted);
   if (!bound) return tl::unexpected(bound.error());
   const Gid gid = gid_of(bound->local);
-  auto ground = std::make_unique<RoceGround>(nic, driving, bound->bind, gid);
+  auto ground = std::make_unique<RoceQpEnvironment>(nic, driving, bound->bind, gid);
   const DeviceQpOptions options{.transport = transport,
                                 .gid_index = *nic->addresses().add(bound->local),
                                 .where = fmt::format("UDP port 4791 of {}", gid_text(gid)),

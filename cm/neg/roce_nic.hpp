@@ -41,7 +41,7 @@ class RoceNic final : public PacketMachine {
   void handle_bound(Instant now, BindId id, const Address& local) override;
   void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
-  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
+  PacketPlacement place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
     return addresses_.place_of(from, size, packets);
   }
   void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;

@@ -77,7 +77,7 @@ Outcome<Session> Session::initiate(const Request& request, std::unique_ptr<Varia
   Session s(Role::initiator, options, now);
   s.request_ = request;
   s.request_.label.resize(std::min(s.request_.label.size(), label_max));
-  const auto taken = s.take_variant_in(std::move(variant));
+  const auto taken = s.adopt_variant(std::move(variant));
   if (!s.variant_) return tl::unexpected(taken.error());
   Bytes hello;
   add_neg_item(hello, NegItemType::plugin, s.request_.plugin);
@@ -105,7 +105,7 @@ Outcome<Session> Session::raw(Role role, const Request& request, std::unique_ptr
   Session s(role, options, now);
   s.framing_ = Framing::raw;
   s.request_ = request;
-  if (auto taken = s.take_variant_in(std::move(variant)); !taken) return tl::unexpected(taken.error());
+  if (auto taken = s.adopt_variant(std::move(variant)); !taken) return tl::unexpected(taken.error());
   s.state_ = State::talking;
   s.begin_stage(Stage::info);
   s.handle_bytes(now, {});
@@ -113,7 +113,7 @@ Outcome<Session> Session::raw(Role role, const Request& request, std::unique_ptr
   return s;
 }
 
-Outcome<void> Session::take_variant_in(std::unique_ptr<Variant> variant) {
+Outcome<void> Session::adopt_variant(std::unique_ptr<Variant> variant) {
   if (!variant) return failed(Problem::configuration_error, "there is no variant");
   variant_ = std::move(variant);
   const auto asked = guarded([this]() -> Outcome<bool> { return variant_->has_done_stage(); });
@@ -142,11 +142,11 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
   if (working_ && in_.size() > PARLEY_NEG_HEADER_LEN + std::size_t{options_.message_max})
     return violated(fmt::format("{} while this side is not through; at most {} and a header are kept",
                                 counted(in_.size(), "octet"), options_.message_max));
-  take_messages();
+  handle_messages();
 }
 
-void Session::take_messages() {
-  while (state_ != State::over && !working_ && (framing_ == Framing::raw ? take_raw() : take_message())) {
+void Session::handle_messages() {
+  while (state_ != State::over && !working_ && (framing_ == Framing::raw ? handle_raw() : take_message())) {
   }
   look_for_abort();
 }
@@ -158,7 +158,7 @@ void Session::look_for_abort() {
   while (const auto message = NegMessage::parse(rest)) {
     if (message->header.type == NegType::abort) {
       note(false, message->header, message->body);
-      return take_abort(message->header, message->body);
+      return handle_abort(message->header, message->body);
     }
     rest = rest.subspan(message->size());
   }
@@ -223,16 +223,16 @@ bool Session::take_message() {
   await_answer();
   heard_ = true;
   switch (header->type) {
-    case NegType::hello: take_hello(body); break;
-    case NegType::welcome: take_welcome(body); break;
-    case NegType::turn: take_turn(*header, body); break;
-    case NegType::abort: take_abort(*header, body); break;
+    case NegType::hello: handle_hello(body); break;
+    case NegType::welcome: handle_welcome(body); break;
+    case NegType::turn: handle_turn(*header, body); break;
+    case NegType::abort: handle_abort(*header, body); break;
   }
   return true;
 }
 
 // Takes one message from in_; the variant determines its length. False: it is incomplete, or wrong.
-bool Session::take_raw() {
+bool Session::handle_raw() {
   const auto length = guarded([this] { return variant_->message_length(stage_, in_); });
   if (!length) {
     fail_with(length.error(), false);
@@ -264,7 +264,7 @@ bool Session::take_raw() {
   return true;
 }
 
-void Session::take_hello(ConstBytes body) {
+void Session::handle_hello(ConstBytes body) {
   if (role_ != Role::responder || state_ != State::hello) return violated("a Hello where none is due");
   const auto items = wire::parse_neg_items(body);
   if (!items) return violated(items.error().message());
@@ -290,14 +290,14 @@ void Session::take_hello(ConstBytes body) {
   begin_stage(Stage::info);
 }
 
-void Session::take_welcome(ConstBytes body) {
+void Session::handle_welcome(ConstBytes body) {
   if (role_ != Role::initiator || welcome_) return violated("a Welcome where none is due");
   if (const auto items = wire::parse_neg_items(body); !items) return violated(items.error().message());
   welcome_ = true;
   state_ = State::talking;
 }
 
-void Session::take_abort(const NegHeader&, ConstBytes body) {
+void Session::handle_abort(const NegHeader&, ConstBytes body) {
   Failure why = here(Problem::protocol_violation, "the peer gave up without a reason");
   if (const auto items = wire::parse_neg_items(body))
     for (const wire::NegItem& item : *items) {
@@ -312,7 +312,7 @@ void Session::take_abort(const NegHeader&, ConstBytes body) {
   fail_with(std::move(why), false);
 }
 
-void Session::take_turn(const NegHeader& header, ConstBytes body) {
+void Session::handle_turn(const NegHeader& header, ConstBytes body) {
   if (state_ != State::talking) return violated("a Turn before the Welcome");
   if (header.stage != static_cast<std::uint8_t>(stage_))
     return violated(
@@ -403,7 +403,7 @@ void Session::work() {
   work_at_ = never;
   next_stage();
   if (!resumed) return;  // the caller handles the peer's messages
-  take_messages();
+  handle_messages();
   if (ended_ && state_ != State::over) handle_end(now_, *std::exchange(ended_, std::nullopt));
 }
 

@@ -61,7 +61,7 @@ bool Service::handle(const cm::Event& event) {
 
 bool Service::on_request(const cm::ConnectRequest& request) {
   if (request.listener == requests_) return set_up(request), true;
-  if (request.listener == questions_) return tell_srqn(request), true;
+  if (request.listener == questions_) return answer_srqn(request), true;
   return false;
 }
 
@@ -82,7 +82,7 @@ void Service::set_up(const cm::ConnectRequest& request) {
   id.destroy();
 }
 
-void Service::tell_srqn(const cm::ConnectRequest& request) {
+void Service::answer_srqn(const cm::ConnectRequest& request) {
   cm::Id id = request.id;
   const auto which = parse_srqn_question(request.private_data);
   const auto srqn = which && options_.srqn ? options_.srqn(*which) : std::nullopt;

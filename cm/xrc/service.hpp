@@ -47,7 +47,7 @@ class Service {
   };
   bool on_request(const cm::ConnectRequest& request);
   void set_up(const cm::ConnectRequest& request);
-  void tell_srqn(const cm::ConnectRequest& request);
+  void answer_srqn(const cm::ConnectRequest& request);
   void on_established(Held& held);
   void let_go(std::uint64_t number, EventKind kind);
 

@@ -53,14 +53,14 @@ Task<Observation> rej_of_standing(Tester& b) {
 // ------------------------------------------------------------------------------------------------------
 
 /// A packet, and the connection on which it came.
-struct Came {
+struct ReceivedRequest {
   Link* link = nullptr;  ///< null: nothing came, trouble() says why
   Heard heard{};
 };
 
 /// The peer's first request, which is not acknowledged.
-Task<Came> first_request(Tester& b) {
-  Came came;
+Task<ReceivedRequest> first_request(Tester& b) {
+  ReceivedRequest came;
   came.link = co_await b.asked();
   if (came.link == nullptr) co_return came;
   came.link->acks = false;
@@ -71,25 +71,25 @@ Task<Came> first_request(Tester& b) {
     if (came.heard.silence) break;
   }
   b.set_trouble("its program sends nothing by itself (--ulp rping)");
-  co_return Came{};
+  co_return ReceivedRequest{};
 }
 
 constexpr std::uint8_t final_nak_syndrome =
     PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_operational_error);
 
-void answer(Tester& b, const Came& first, std::uint8_t syndrome) {
+void answer(Tester& b, const ReceivedRequest& first, std::uint8_t syndrome) {
   b.send_ack(*first.link, first.heard.bth.psn, syndrome);
 }
 
 /// Acknowledges the peer's retransmitted request, so that its queue pair is left in order.
-void settle(Tester& b, const Came& first) {
+void settle(Tester& b, const ReceivedRequest& first) {
   first.link->acks = true;
   first.link->msn = 1;
   answer(b, first, PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE);
 }
 
 Task<Observation> comes_again_after(Tester& b, std::optional<std::uint8_t> syndrome, Duration patience) {
-  const Came first = co_await first_request(b);
+  const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   if (syndrome) answer(b, first, *syndrome);
   const Heard again = co_await response_of_peer(b, *first.link, patience);
@@ -109,7 +109,7 @@ Task<Observation> rnr_nak(Tester& b) {
 
 /// IBA §9.7.5.2.8: the peer must not retransmit before the time in the RNR NAK.
 Task<Observation> rnr_waits(Tester& b) {
-  const Came first = co_await first_request(b);
+  const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   answer(b, first, PARLEY_IB_SYNDROME_RNR_NAK | 30);  // 327.68 ms
   const Heard early = co_await response_of_peer(b, *first.link, 250ms);
@@ -124,7 +124,7 @@ Task<Observation> rnr_waits(Tester& b) {
 
 /// After a fatal NAK the peer must send no further request; its program may end the connection.
 Task<Observation> final_nak(Tester& b) {
-  const Came first = co_await first_request(b);
+  const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   answer(b, first, final_nak_syndrome);
   const Heard heard = co_await response_of_peer(b, *first.link, b.settings().quiet);
@@ -133,8 +133,8 @@ Task<Observation> final_nak(Tester& b) {
 }
 
 /// Makes the peer's request fail and waits for the DREQ with which the peer ends the connection.
-Task<Came> first_dreq(Tester& b) {
-  Came came = co_await first_request(b);
+Task<ReceivedRequest> first_dreq(Tester& b) {
+  ReceivedRequest came = co_await first_request(b);
   if (came.link == nullptr) co_return came;
   answer(b, came, final_nak_syndrome);
   for (unsigned i = 0; i < 8; ++i) {
@@ -143,10 +143,10 @@ Task<Came> first_dreq(Tester& b) {
     if (came.heard.silence) break;
   }
   b.set_trouble("its program does not end the connection");
-  co_return Came{};
+  co_return ReceivedRequest{};
 }
 
-void answer_dreq(Tester& b, const Came& dreq) {
+void answer_dreq(Tester& b, const ReceivedRequest& dreq) {
   Link& link = *dreq.link;
   link.transaction_id = dreq.heard.message->transaction_id;
   b.send(link, CmDrep{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()});
@@ -154,7 +154,7 @@ void answer_dreq(Tester& b, const Came& dreq) {
 }
 
 Task<Observation> crossing_dreqs(Tester& b) {
-  const Came theirs = co_await first_dreq(b);
+  const ReceivedRequest theirs = co_await first_dreq(b);
   if (theirs.link == nullptr) co_return b.trouble();
   b.send_dreq(*theirs.link);
   const Heard ours = co_await message(b, *theirs.link, b.settings().reply);
@@ -164,7 +164,7 @@ Task<Observation> crossing_dreqs(Tester& b) {
 
 /// IBA §12.9: the peer must retransmit a DREQ that gets no DREP.
 Task<Observation> lost_drep(Tester& b) {
-  const Came first = co_await first_dreq(b);
+  const ReceivedRequest first = co_await first_dreq(b);
   if (first.link == nullptr) co_return b.trouble();
   const Heard again = co_await message(b, *first.link, b.settings().timer);
   answer_dreq(b, first);

@@ -331,7 +331,7 @@ void Tester::drain() {
     if (link != nullptr)
       take(*link, std::move(heard), in.octets);
     else
-      take_unowned(std::move(heard));
+      keep_unowned(std::move(heard));
   }
 }
 
@@ -348,7 +348,7 @@ std::uint32_t request_id_of(const Heard& heard) {
 
 /// Handles a REQ of the peer, or a message of an earlier case, which must be answered: else the peer keeps
 /// retransmitting.
-void Tester::take_unowned(Heard heard) {
+void Tester::keep_unowned(Heard heard) {
   if (!heard.message) return;
   Link forgotten;
   forgotten.transaction_id = heard.message->transaction_id;

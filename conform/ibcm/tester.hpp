@@ -212,7 +212,7 @@ class Tester {
   void drain();
   void read_message(Heard& heard);
   Link* owner_of(const Heard& heard);
-  void take_unowned(Heard heard);
+  void keep_unowned(Heard heard);
   void refuse_again(Link& forgotten, const Heard& heard);
   Task<Link*> arrival(bool sidr);
   void take(Link& link, Heard heard, ConstBytes octets);

@@ -61,7 +61,7 @@ std::vector<OwnPlace> PacketSet::own_places(Address::Family family) const {
   std::vector<OwnPlace> out;
   for (const Bound& b : bound_) {
     if (b.group || b.local.family != family) continue;
-    if (b.local.is_any()) return places_of_interfaces(family);
+    if (b.local.is_any()) return interface_addresses(family);
     out.push_back({b.local, interface_of(b.local)});
   }
   return out;
@@ -166,7 +166,7 @@ void PacketSet::join_groups_on(const Address& local) {
       groups.push_back(b.local);
   if (groups.empty()) return;
   const std::vector<OwnPlace> places =
-      local.is_any() ? places_of_interfaces(local.family) : std::vector{OwnPlace{local, interface_of(local)}};
+      local.is_any() ? interface_addresses(local.family) : std::vector{OwnPlace{local, interface_of(local)}};
   for (const Address& group : groups) {
     const auto fails = std::count_if(places.begin(), places.end(),
                                      [&](const OwnPlace& place) { return !join_on(bound_at(group, 0), place); });

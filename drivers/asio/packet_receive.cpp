@@ -118,12 +118,12 @@ PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_clas
 /// Consecutive packets for a place that the machine knows, as long as their ICRC is right with identifications that
 /// count up from `likely`; returns the number of these packets.
 std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets) {
-  const PacketPlace place = machine_.place_of(flow.path, size, packets);
+  const PacketPlacement place = machine_.place_of(flow.path, size, packets);
   if (place.count == 0) return 0;
   const std::size_t right = flow.sealer.count_sealed(likely, size, packets.first(place.count * size), place.memory);
   if (right == 0) return 0;
   counters_.received += right;
-  for (std::size_t i = 0; tap_ && i < right; ++i) tell_tap(flow.path, 0, false, packets.subspan(i * size, size));
+  for (std::size_t i = 0; tap_ && i < right; ++i) pass_to_tap(flow.path, 0, false, packets.subspan(i * size, size));
   machine_.handle_placed(now_, flow.path, size, packets.first(right * size));
   return right;
 }
@@ -143,7 +143,7 @@ void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes o
     const ConstBytes packet = octets.first(std::min(segment, octets.size()));
     octets = octets.subspan(packet.size());
     ++counters_.received;
-    if (tap_) tell_tap(flow.path, 0, false, packet);
+    if (tap_) pass_to_tap(flow.path, 0, false, packet);
     if (packet.size() < sealed_min) {
       ++counters_.too_short;
       continue;
@@ -191,7 +191,7 @@ void PacketSet::read_errors(int fd) {
   (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &pending, &size);
 }
 
-void PacketSet::tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const {
+void PacketSet::pass_to_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const {
   PacketTapRecord record;
   record.at = now_;
   record.local = path.local;

@@ -275,8 +275,8 @@ void PacketSet::sent(const Piece& piece) {
   counters_.sent += piece.count;
   if (!tap_) return;
   for (std::size_t n = 0; n < piece.count; ++n)
-    tell_tap(piece.path, static_cast<std::uint16_t>(piece.identification + n), true,
-             ConstBytes(out_).subspan(piece.at + n * piece.size, piece.size));
+    pass_to_tap(piece.path, static_cast<std::uint16_t>(piece.identification + n), true,
+                ConstBytes(out_).subspan(piece.at + n * piece.size, piece.size));
 }
 
 /// Handles a refused message, which begins with the piece `first`: later, in another form, or never.

@@ -141,7 +141,7 @@ class PacketSet final : public PacketGroups {
   void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
   std::size_t take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
   void read_errors(int fd);
-  void tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
+  void pass_to_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
 
   PacketMachine& machine_;
   RoceHostOptions options_;

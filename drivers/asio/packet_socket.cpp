@@ -63,7 +63,7 @@ bool bind_or_close(int fd, const SockAddr& at, std::error_code& why) {
 
 }  // namespace
 
-std::vector<OwnPlace> places_of_interfaces(Address::Family family) {
+std::vector<OwnPlace> interface_addresses(Address::Family family) {
   std::vector<OwnPlace> out;
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return out;
@@ -80,7 +80,7 @@ std::vector<OwnPlace> places_of_interfaces(Address::Family family) {
 
 std::uint32_t interface_of(const Address& local) {
   if (local.is_link_local() && local.scope_id != 0) return local.scope_id;
-  const std::vector<OwnPlace> places = places_of_interfaces(local.family);
+  const std::vector<OwnPlace> places = interface_addresses(local.family);
   const auto at = std::find_if(places.begin(), places.end(),
                                [&local](const OwnPlace& p) { return p.address.octets == local.octets; });
   return at == places.end() ? 0 : at->interface;

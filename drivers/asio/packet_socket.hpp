@@ -24,7 +24,7 @@ struct OwnPlace {
   std::uint32_t interface = 0;
 };
 /// For each interface that is up, its addresses of the family.
-std::vector<OwnPlace> places_of_interfaces(Address::Family family);
+std::vector<OwnPlace> interface_addresses(Address::Family family);
 /// 0: no interface has the address.
 std::uint32_t interface_of(const Address& local);
 

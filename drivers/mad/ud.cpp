@@ -63,7 +63,7 @@ Result<void> UdTransport::set_up() {
                                .max_recv_wr = options_.depth});
   if (!qp) return tl::unexpected(qp.error());
   qp_ = std::move(*qp);
-  if (const auto moved = nic::take_to_rts(*qp_, options_.qkey, options_.port); !moved) return moved;
+  if (const auto moved = nic::move_to_rts(*qp_, options_.qkey, options_.port); !moved) return moved;
   for (std::uint32_t i = 0; i < options_.depth; ++i) {
     if (const auto posted = post_receive(i); !posted) return posted;
     free_.push_back(options_.depth + i);

@@ -317,12 +317,12 @@ void Rdmacm::removed(Connection& c, Instant now) {
     disconnected(c, gone(cm::step::data), false);
   } else if (c.phase != Phase::over) {
     set_deadline(c, never);
-    tell_failed(c, now, gone(c.initiator ? ib::step::send_request : ib::step::ulp_decision));
+    report_failed(c, now, gone(c.initiator ? ib::step::send_request : ib::step::ulp_decision));
     end(c);
   }
   drop_cm(c);
   if (c.own) drop_qp(c);
-  if (c.device != nullptr) c.device->told_gone();
+  if (c.device != nullptr) c.device->mark_gone();
 }
 
 void Rdmacm::remove_device(const NicDevice& device, Instant now) {
@@ -345,7 +345,7 @@ void Rdmacm::release_removed() {
 void Rdmacm::handle_node_removed(std::string_view node) {
   for (const auto& device : devices_)
     if (!device->released() && device->node() == node) {
-      device->told_node_gone();
+      device->mark_node_gone();
       remove_device(*device, clock_now());
     }
 }

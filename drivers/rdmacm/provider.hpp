@@ -222,7 +222,7 @@ class Rdmacm final : public cm::Provider {
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l);
   void start_attempt(Connection& c, Instant now);
-  bool tell_known(Connection& c, Instant now);
+  bool report_known(Connection& c, Instant now);
   void begin_search(Connection& c, Instant now);
   void on_route(Connection& c, Instant now);
   void request(Connection& c, Instant now);
@@ -236,13 +236,13 @@ class Rdmacm final : public cm::Provider {
   Result<void> advance(Connection& c, ibv_qp_state state);
   Result<void> to_rts(Connection& c);
   void fail_setup(Connection& c, Instant now, cm::Failure why);
-  void tell_failed(Connection& c, Instant now, cm::Failure why);
+  void report_failed(Connection& c, Instant now, cm::Failure why);
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
   std::optional<GidInfo> source_gid(const Connection& c) const;
   cm::Found way_of(const Connection& c) const;
-  void tell_resolved(Connection& c, cm::Found way);
+  void report_resolved(Connection& c, cm::Found way);
   void start_waiting(Instant now);
 
   // services.cpp: types of queue pairs other than RC
@@ -287,7 +287,7 @@ class Rdmacm final : public cm::Provider {
   void trace_way(const Connection& c);
   void trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce scarce, const Address& peer);
   void trace_kernel_event(Connection& c, const CmEvent& event);
-  void trace_kernel_messages(const Connection& c, cm::KernelTold told);
+  void trace_kernel_messages(const Connection& c, cm::RdmaCmStep told);
   void trace_event(const Connection& c, const cm::Event& event);
   /// A successful call.
   void called(const Connection& c, std::string_view call, int status = 0) {

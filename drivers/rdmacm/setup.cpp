@@ -112,12 +112,12 @@ void Rdmacm::start_waiting(Instant now) {
 void Rdmacm::start_attempt(Connection& c, Instant now) {
   enter(c, Phase::noted);
   set_deadline(c, never);
-  if (c.search && tell_known(c, now)) return;
+  if (c.search && report_known(c, now)) return;
   core_->resolver.ask(c.id, {c.peer, c.asked_local}, core_->retries.attempts(c.id) > 1, now);
 }
 
 // connect() must search in any case: the result belongs to another rdma_cm_id.
-bool Rdmacm::tell_known(Connection& c, Instant now) {
+bool Rdmacm::report_known(Connection& c, Instant now) {
   const cm::Resolver::Key key(c.peer, c.asked_local);
   const cm::Found* known = core_->resolver.known(key, now);
   if (known == nullptr || known->device == nullptr || known->reason.empty()) return false;
@@ -126,7 +126,7 @@ bool Rdmacm::tell_known(Connection& c, Instant now) {
   c.device = static_cast<NicDevice*>(way.device);
   c.local = way.local;
   enter(c, Phase::resolved);
-  tell_resolved(c, std::move(way));
+  report_resolved(c, std::move(way));
   return true;
 }
 
@@ -177,7 +177,7 @@ void Rdmacm::on_route(Connection& c, Instant now) {
   if (!c.search) return request(c, now);
   set_deadline(c, never);
   enter(c, Phase::resolved);
-  tell_resolved(c, std::move(way));
+  report_resolved(c, std::move(way));
 }
 
 void Rdmacm::request(Connection& c, Instant now) {
@@ -300,7 +300,7 @@ cm::Found Rdmacm::way_of(const Connection& c) const {
   return out;
 }
 
-void Rdmacm::tell_resolved(Connection& c, cm::Found way) {
+void Rdmacm::report_resolved(Connection& c, cm::Found way) {
   tell(c, cm::Resolved{.id = id_of(c),
                        .device = way.device,
                        .local = way.local,
@@ -474,7 +474,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   return true;
 }
 
-void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
+void Rdmacm::report_failed(Connection& c, Instant now, cm::Failure why) {
   core_->pending.our_turn(c.id);
   tell(c, cm::ConnectFailed{.id = id_of(c),
                             .why = std::move(why),
@@ -490,7 +490,7 @@ void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
     core_->resolver.forget(c.peer);
   if (try_again(c, now, why)) return;
   set_deadline(c, never);
-  tell_failed(c, now, std::move(why));
+  report_failed(c, now, std::move(why));
   end(c);
   if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
   drop_cm(c);

@@ -135,7 +135,7 @@ void Rdmacm::trace_kernel_event(Connection& c, const CmEvent& event) {
                             .status = event.status});
 }
 
-void Rdmacm::trace_kernel_messages(const Connection& c, cm::KernelTold told) {
+void Rdmacm::trace_kernel_messages(const Connection& c, cm::RdmaCmStep told) {
   now_ = clock_now();
   told.initiator = c.initiator;
   told.iwarp = is_iwarp(c);

@@ -128,7 +128,7 @@ Device* Device::make() {
 bool Device::start() {
   agents_.set_client(static_cast<std::uint16_t>(client_->id()));
   classes_.own_timers = 1;
-  tell_classes();
+  announce_classes();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
@@ -152,7 +152,7 @@ std::optional<std::string> Device::place_of(std::string_view path) {
   return sysfs_ == nullptr ? std::nullopt : sysfs_->place_of(path);
 }
 
-void Device::tell_classes() {
+void Device::announce_classes() {
   ibsim::ControlData data;
   const std::lock_guard control(control_mutex_);
   {
@@ -364,7 +364,7 @@ int Device::ioctl(int fd, unsigned long request, void* argument) {
     if (number != register_agent && number != register_agent2) return errno = EINVAL, -1;
     if (add_agent(umad, request, argument) != 0) return -1;
   }
-  tell_classes();
+  announce_classes();
   return 0;
 }
 

@@ -61,7 +61,7 @@ class Device {
   void show(int fd, Umad& umad);
   void lose_server();
   int add_agent(Umad& umad, unsigned long request, void* argument);
-  void tell_classes();
+  void announce_classes();
 
   // Set before others see the device; null after the end. Cleared under both mutexes, so that holding either one keeps
   // it.

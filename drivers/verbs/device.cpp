@@ -389,7 +389,7 @@ void NicDevice::handle(const ibv_async_event& event) {
       event.event_type == IBV_EVENT_QP_ACCESS_ERR)
     broken_.emplace_back(event.element.qp->qp_num, WcStatus::fatal_err);
   if (event.event_type == IBV_EVENT_COMM_EST) reached_.push_back(event.element.qp->qp_num);
-  tell_target(event);
+  notify_target(event);
   if (event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED) return;
   const auto at = std::find_if(srqs_.begin(), srqs_.end(), [&](const Srq* s) { return s->srq() == event.element.srq; });
   if (at != srqs_.end()) async_.push_back(SrqLimitReached{*at});

@@ -73,10 +73,10 @@ class NicDevice final : public Device {
   bool has_events() const { return tables_->has_events() || !async_.empty(); }
   /// The system is removing the device, according to an asynchronous event or told().
   bool gone() const { return gone_; }
-  void told_gone() { gone_ = true; }
+  void mark_gone() { gone_ = true; }
   /// Its device file is also gone. Before that, librdmacm would open the device again.
   bool node_gone() const { return node_gone_; }
-  void told_node_gone() { gone_ = node_gone_ = true; }
+  void mark_node_gone() { gone_ = node_gone_ = true; }
   /// No objects created from it are left, except protection domains.
   bool idle() const;
   /// Releases the system's objects; every call fails from then on. Only when idle().
@@ -116,7 +116,7 @@ class NicDevice final : public Device {
   Xrcd* find_xrcd(const XrcDomain* domain) const;
   Result<std::unique_ptr<SharedReceiveQueue>> create_xrc_srq(const SrqInit& init);
   Result<std::unique_ptr<Qp>> make_xrc_qp(const QpInit& init);
-  void tell_target(const ibv_async_event& event);
+  void notify_target(const ibv_async_event& event);
   void forget_target(const Qp* qp);
 
   ibv_context* context_;

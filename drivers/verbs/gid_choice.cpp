@@ -17,7 +17,7 @@ struct Judged {
   unsigned badness = 0;
 };
 
-Judged judge(const DeviceInfo& device, const PortInfo& port, const GidInfo& gid, const GidWish& wish) {
+Judged judge(const DeviceInfo& device, const PortInfo& port, const GidInfo& gid, const GidPreference& wish) {
   Judged out{.choice = {.device = &device, .port = &port, .gid = &gid, .reason = {}}};
   const bool v1 = gid.kind == GidInfo::Kind::roce_v1;
   const bool link_local = is_link_local_gid(gid.gid);
@@ -45,7 +45,7 @@ struct Seen {
 };
 
 /// Why no candidate was left.
-std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, const Seen& seen) {
+std::string nothing(std::span<const DeviceInfo> devices, const GidPreference& wish, const Seen& seen) {
   if (devices.empty()) return "the machine has no RDMA device";
   const auto named =
       std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& d) { return d.name == wish.device; });
@@ -67,7 +67,7 @@ std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, co
 
 }  // namespace
 
-tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidWish& wish) {
+tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidPreference& wish) {
   std::optional<Judged> best;
   Seen seen;
   for (const DeviceInfo& device : devices) {

@@ -61,8 +61,8 @@ class Devices {
   std::map<std::string, std::weak_ptr<NicDevice>> open_;  // at most one per device of the machine
 };
 
-Outcome<GidWish> wish_of(const Config& config) {
-  GidWish out{.device = neg::text_in(config, "device")};
+Outcome<GidPreference> gid_preference_of(const Config& config) {
+  GidPreference out{.device = neg::text_in(config, "device")};
   if (const auto port = neg::number_of(config, "port"); port != 0) out.port = static_cast<std::uint32_t>(port);
   if (config.contains("gid_index")) out.index = static_cast<std::uint32_t>(neg::number_of(config, "gid_index"));
   if (const std::string gid = neg::text_in(config, "gid"); !gid.empty()) {
@@ -79,9 +79,9 @@ Outcome<GidWish> wish_of(const Config& config) {
 }
 
 /// A queue pair's device, and the kernel's path to its peer.
-class VerbsGround final : public neg::QpGround {
+class VerbsQpEnvironment final : public neg::QpEnvironment {
  public:
-  VerbsGround(std::shared_ptr<NicDevice> device, Resolver resolver)
+  VerbsQpEnvironment(std::shared_ptr<NicDevice> device, Resolver resolver)
       : nic_(std::move(device)), resolver_(std::move(resolver)) {}
   Device& device() override { return *nic_; }
   Outcome<void> reach(const AhAttr& peer) override;
@@ -93,7 +93,7 @@ class VerbsGround final : public neg::QpGround {
   Resolver resolver_;
 };
 
-Outcome<void> VerbsGround::reach(const AhAttr& peer) {
+Outcome<void> VerbsQpEnvironment::reach(const AhAttr& peer) {
   const auto known = resolver_.resolve(nic_, peer, look_up);
   if (known) return {};
   const Problem problem = problem_of_path(known.error());
@@ -105,7 +105,7 @@ Outcome<void> VerbsGround::reach(const AhAttr& peer) {
                          : "");
 }
 
-void VerbsGround::work(Duration wait) {
+void VerbsQpEnvironment::work(Duration wait) {
   if (wait > Duration{}) std::this_thread::sleep_for(std::min(wait, between_looks));
   nic_->collect();
   (void)nic_->take_broken();  // completions report the same
@@ -118,7 +118,7 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
     return neg::failed(Problem::configuration_error, "XRC is not used on real devices in this version",
                        "use verbs-rc, or driver=manual with a queue pair of yours");
   if (auto sane = neg::check_device_qp(config); !sane) return tl::unexpected(sane.error());
-  const auto wish = wish_of(config);
+  const auto wish = gid_preference_of(config);
   if (!wish) return tl::unexpected(wish.error());
   const auto there = list_rdma_devices();
   if (!there)
@@ -143,7 +143,8 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
       .where = fmt::format("{} port {}, GID {} {} ({})", entry->name, number, gid->index, gid_text(gid->gid), reason),
       .own = own,
       .random = std::random_device{}()};
-  return neg::make_device_qp(std::make_unique<VerbsGround>(std::move(*device), devices.resolver()), options, config);
+  return neg::make_device_qp(std::make_unique<VerbsQpEnvironment>(std::move(*device), devices.resolver()), options,
+                             config);
 }
 
 std::vector<neg::Parameter> parameters_of_verbs() {

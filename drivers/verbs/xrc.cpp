@@ -144,7 +144,7 @@ Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::ui
 }
 
 /// A system event for a handle on a TGT queue pair; each process that has it open gets the event.
-void NicDevice::tell_target(const ibv_async_event& event) {
+void NicDevice::notify_target(const ibv_async_event& event) {
   const auto kind = kind_of(event.event_type);
   if (!kind) return;
   const auto at =

@@ -9,31 +9,31 @@
 
 namespace parley::xrc {
 
-Doorman::Doorman(std::shared_ptr<Segment> segment, std::uint64_t member)
+BellWaiter::BellWaiter(std::shared_ptr<Segment> segment, std::uint64_t member)
     : segment_(std::move(segment)),
       member_(member),
       rung_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)},  // the initial state is unread
       ready_(ReadySet::make()) {}
 
-std::unique_ptr<Doorman> Doorman::make(std::shared_ptr<Segment> segment, std::uint64_t member) {
-  std::unique_ptr<Doorman> made(new Doorman(std::move(segment), member));
+std::unique_ptr<BellWaiter> BellWaiter::make(std::shared_ptr<Segment> segment, std::uint64_t member) {
+  std::unique_ptr<BellWaiter> made(new BellWaiter(std::move(segment), member));
   if (made->rung_.fd < 0 || made->ready_ == nullptr || !made->ready_->add(made->rung_.fd)) return nullptr;
   made->thread_ = quiet_thread([doorman = made.get()] { doorman->run(); });
   return made->thread_.joinable() ? std::move(made) : nullptr;
 }
 
-Doorman::~Doorman() {
+BellWaiter::~BellWaiter() {
   if (!thread_.joinable()) return;
   stop_ = true;
   segment_->nudge(member_);
   thread_.join();
 }
 
-void Doorman::forget() {
+void BellWaiter::forget() {
   if (thread_.joinable()) thread_.detach();
 }
 
-void Doorman::run() {
+void BellWaiter::run() {
   std::uint32_t seen = segment_->bell(member_);
   (void)::eventfd_write(rung_.fd, 1);  // for earlier wake-ups
   while (!stop_) {
@@ -43,12 +43,12 @@ void Doorman::run() {
   }
 }
 
-void Doorman::quiet() {
+void BellWaiter::quiet() {
   eventfd_t rings = 0;
   (void)::eventfd_read(rung_.fd, &rings);
 }
 
-void Doorman::show(Instant now, bool more, Instant due) {
+void BellWaiter::show(Instant now, bool more, Instant due) {
   if (more) (void)::eventfd_write(rung_.fd, 1);
   ready_->arm(now, due);
 }

@@ -11,13 +11,13 @@
 
 namespace parley::xrc {
 
-class Doorman {
+class BellWaiter {
  public:
   /// Null: no descriptor or thread is available.
-  static std::unique_ptr<Doorman> make(std::shared_ptr<Segment> segment, std::uint64_t member);
-  ~Doorman();
-  Doorman(const Doorman&) = delete;
-  Doorman& operator=(const Doorman&) = delete;
+  static std::unique_ptr<BellWaiter> make(std::shared_ptr<Segment> segment, std::uint64_t member);
+  ~BellWaiter();
+  BellWaiter(const BellWaiter&) = delete;
+  BellWaiter& operator=(const BellWaiter&) = delete;
 
   int fd() const { return ready_->fd(); }
   /// Not readable until the bell rings again: call it before checking for events.
@@ -28,7 +28,7 @@ class Doorman {
   void forget();
 
  private:
-  Doorman(std::shared_ptr<Segment> segment, std::uint64_t member);
+  BellWaiter(std::shared_ptr<Segment> segment, std::uint64_t member);
   void run();
 
   std::shared_ptr<Segment> segment_;

@@ -123,7 +123,7 @@ Result<Answer> SharedLink::once(const Request& request) {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
   return segment_->enter(now, kind_of(request.ask), [&](SharedRegistry& r) -> Answer {
     if (!r.is_member(*member_)) return desk::no(Refusal::not_member);
-    return Desk(r, now, *member_).serve(request);
+    return RequestHandler(r, now, *member_).serve(request);
   });
 }
 
@@ -186,7 +186,7 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
 
 Result<int> SharedLink::fd() {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
-  if (!doorman_) doorman_ = Doorman::make(segment_, member_->number);
+  if (!doorman_) doorman_ = BellWaiter::make(segment_, member_->number);
   if (!doorman_)
     return fail(Errc::no_space,
                 "epoll, timerfd, eventfd and the thread for them: no descriptor, or no thread, is left");

@@ -38,7 +38,7 @@ class SharedLink final : public Link {
   OwnProcess process_;
   std::optional<MemberId> member_{};
   std::unique_ptr<Watcher> watcher_;
-  std::unique_ptr<Doorman> doorman_;  // created when fd() is called
+  std::unique_ptr<BellWaiter> doorman_;  // created when fd() is called
 };
 
 }  // namespace parley::xrc

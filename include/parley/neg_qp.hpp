@@ -40,7 +40,7 @@ struct QpConnected {
   std::array<std::uint8_t, 16> peer_gid{};
 };
 
-/// One queue pair (for XRC: one at each end) during its negotiation. Calls come in this order, each once except take_test();
+/// One queue pair (for XRC: one at each end) during its negotiation. Calls come in this order, each once except receive_test();
 /// path() at any time after open(). All errors: of Layer::plugin.
 class QpDriver {
  public:
@@ -60,7 +60,7 @@ class QpDriver {
   virtual bool connects() const { return false; }
   /// Only with connects(): called until the queue pair is connected. Empty: not yet.
   virtual Outcome<std::optional<QpConnected>> connect() { return std::nullopt; }
-  /// False: send_test() and take_test() are not called.
+  /// False: send_test() and receive_test() are not called.
   virtual bool can_test() const { return false; }
   virtual Outcome<void> send_test(ConstBytes message) {
     (void)message;
@@ -68,7 +68,7 @@ class QpDriver {
   }
   /// The peer's test message; empty: it has not arrived. May wait for it, but only briefly: a session has many rounds. On UD
   /// it may also be another sender's datagram: the call is then repeated, and must find a receive posted for what follows.
-  virtual Outcome<std::optional<Bytes>> take_test() { return std::nullopt; }
+  virtual Outcome<std::optional<Bytes>> receive_test() { return std::nullopt; }
   /// Null: it can carry no data except a test message.
   virtual DataPath* path() { return nullptr; }
 };

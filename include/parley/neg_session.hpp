@@ -94,13 +94,13 @@ class Session {
 
  private:
   Session(Role role, const SessionOptions& options, Instant now);
-  Outcome<void> take_variant_in(std::unique_ptr<Variant> variant);
+  Outcome<void> adopt_variant(std::unique_ptr<Variant> variant);
   bool take_message();
-  bool take_raw();
-  void take_hello(ConstBytes body);
-  void take_welcome(ConstBytes body);
-  void take_abort(const wire::NegHeader& header, ConstBytes body);
-  void take_turn(const wire::NegHeader& header, ConstBytes body);
+  bool handle_raw();
+  void handle_hello(ConstBytes body);
+  void handle_welcome(ConstBytes body);
+  void handle_abort(const wire::NegHeader& header, ConstBytes body);
+  void handle_turn(const wire::NegHeader& header, ConstBytes body);
   void begin_stage(Stage stage);
   bool listen(ConstBytes peer);
   void speak(std::optional<ConstBytes> peer);
@@ -109,7 +109,7 @@ class Session {
   void end_stage();
   void work();
   void next_stage();
-  void take_messages();
+  void handle_messages();
   void look_for_abort();
   void await_answer();
   void violated(std::string text);

@@ -14,7 +14,7 @@ namespace parley::nic {
 
 /// Objects with a pending event for the user, each at most once: their number is the bound. T has `bool told`.
 template <class T>
-class ToldList {
+class PendingEventList {
  public:
   void add(T& object) {
     if (object.told) return;
@@ -43,7 +43,7 @@ struct CqRing;
 
 /// The events behind a CompletionChannel.
 struct ChannelRing : Counted {
-  ToldList<CqRing> events;
+  PendingEventList<CqRing> events;
   bool open = true;  // the user still has it
 };
 

@@ -212,7 +212,7 @@ struct Tables : Counted {
 
   PdTable pds;
   MrTable regions;
-  ToldList<SrqRing> srq_events;
+  PendingEventList<SrqRing> srq_events;
   // Used to check whether a pointer is a live object of this device; their order is never observable.
   std::map<const CompletionChannel*, Ref<ChannelRing>> channels;
   std::map<const CompletionQueue*, Ref<CqRing>> cqs;

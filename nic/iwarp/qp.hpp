@@ -219,7 +219,7 @@ class Qp final : public StreamQp {
   void queue_terminate(TermCode code, const Segment* segment, ConstBytes read_request);
   void trace_terminate() const;
   static TermCode protection_code(MrFault fault);
-  void blame_fetch(const wire::Terminate& terminate);
+  void record_read_fault(const wire::Terminate& terminate);
   void refuse_deframe(mpa::DeframeStatus status);
 
   /// In verbs there are no rights until INIT grants them; here a queue pair begins in INIT, with all of them.

@@ -157,7 +157,7 @@ bool Qp::handle_terminate(Segment& segment) {
     info.nibbles_swapped = terminate->nibbles_swapped;
     info.text = meaning(info.layer, info.etype, info.code);
     info.text += other_reading(*terminate);
-    blame_fetch(*terminate);
+    record_read_fault(*terminate);
   } else {
     info.text = "a Terminate cut short";
   }
@@ -173,7 +173,7 @@ bool Qp::handle_terminate(Segment& segment) {
 }
 
 // A Terminate with the header of one of our Reads or Atomics shows which of them failed, and how.
-void Qp::blame_fetch(const wire::Terminate& terminate) {
+void Qp::record_read_fault(const wire::Terminate& terminate) {
   if (terminate.layer != PARLEY_RDMAP_LAYER_RDMAP || !terminate.d) return;
   const auto header = wire::DdpHeader::parse(terminate.ddp_header);
   if (!header || header->tagged || header->qn != PARLEY_DDP_QN_READ) return;

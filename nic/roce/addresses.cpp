@@ -64,8 +64,8 @@ void Addresses::handle_packet(Instant now, const PacketPath& from, ConstBytes pa
   if (know(from)) device_.handle_packet(now, came_.path, packet);
 }
 
-PacketPlace Addresses::place_of(const PacketPath& from, std::size_t size, ConstBytes packets) {
-  return know(from) ? device_.place_of(came_.path, size, packets) : PacketPlace{};
+PacketPlacement Addresses::place_of(const PacketPath& from, std::size_t size, ConstBytes packets) {
+  return know(from) ? device_.place_of(came_.path, size, packets) : PacketPlacement{};
 }
 
 void Addresses::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {

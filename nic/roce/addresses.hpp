@@ -47,7 +47,7 @@ class Addresses {
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out);
   PacketRun poll_packets(Instant now, std::size_t at_most, PacketPath& to, MutBytes out);
   /// PacketMachine::place_of() and handle_placed().
-  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets);
+  PacketPlacement place_of(const PacketPath& from, std::size_t size, ConstBytes packets);
   void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets);
 
  private:

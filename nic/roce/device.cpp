@@ -117,7 +117,7 @@ class SoftDevice final : public RoceDevice {
   void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
   bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;
   PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) override;
-  PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) override;
+  PacketPlacement place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) override;
   void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) override;
   bool has_transmit() const override { return gsi_.ready() || nic_->first_dirty != nullptr; }
   Instant next_deadline() const override { return nic_->timers.next(); }
@@ -296,17 +296,17 @@ Qp* SoftDevice::receiver_of_middles(std::size_t size, ConstBytes packets, wire::
   return nic_->find_qp(bth.dest_qpn);
 }
 
-PacketPlace SoftDevice::place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) {
+PacketPlacement SoftDevice::place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) {
   wire::ib::Bth bth;
   Qp* qp = receiver_of_middles(size, packets, bth);
-  return qp == nullptr ? PacketPlace{} : qp->place_of(from, bth, size, packets);
+  return qp == nullptr ? PacketPlacement{} : qp->place_of(from, bth, size, packets);
 }
 
 void SoftDevice::handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
   nic_->now = now;
   wire::ib::Bth bth;
   Qp* qp = receiver_of_middles(size, packets, bth);
-  if (qp != nullptr) nic_->counters.packets_received += qp->take_middles(now, from, bth, size, packets, true);
+  if (qp != nullptr) nic_->counters.packets_received += qp->handle_middles(now, from, bth, size, packets, true);
 }
 
 void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
@@ -315,7 +315,7 @@ void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes o
   ++counters.packets_received;
   wire::ib::Bth bth;
   Qp* middle = receiver_of_middles(octets.size(), octets, bth);
-  if (middle != nullptr && middle->take_middles(now, from, bth, octets.size(), octets) != 0) return;
+  if (middle != nullptr && middle->handle_middles(now, from, bth, octets.size(), octets) != 0) return;
   Packet& packet = nic_->coming_in;
   if (!packet.read(octets)) {
     ++counters.dropped_malformed;

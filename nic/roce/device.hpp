@@ -249,7 +249,7 @@ class RoceDevice : public Device {
   /// applies to each.
   virtual PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) = 0;
   /// PacketMachine::place_of() and handle_placed().
-  virtual PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
+  virtual PacketPlacement place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
   virtual void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
   /// poll_transmit would return a packet.
   virtual bool has_transmit() const = 0;

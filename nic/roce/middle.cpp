@@ -89,13 +89,13 @@ bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size)
          size == PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN;
 }
 
-std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets,
-                             bool placed) {
+std::size_t Qp::handle_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size,
+                               ConstBytes packets, bool placed) {
   if (!takes_middles(from, bth, size)) return 0;
   const Middles middles = in_a_row(bth, size, packets);
   const bool response = middles.operation == Operation::read_response_middle;
   const std::size_t taken =
-      response ? requester_.take_middles(now, middles, placed) : responder_.take_middles(middles, placed);
+      response ? requester_.handle_middles(now, middles, placed) : responder_.handle_middles(middles, placed);
   if (taken == 0) return 0;
   heard_at_ = now;
   qp_.counters.packets_received += taken;
@@ -103,13 +103,13 @@ std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth
   return taken;
 }
 
-PacketPlace Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets) {
+PacketPlacement Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets) {
   if (!takes_middles(from, bth, size)) return {};
   const Middles middles = in_a_row(bth, size, packets);
-  PacketPlace out;
+  PacketPlacement out;
   out.count = middles.operation == Operation::read_response_middle ? requester_.fitting(middles, out.memory)
                                                                    : responder_.fitting(middles, out.memory);
-  return out.memory.empty() ? PacketPlace{} : out;
+  return out.memory.empty() ? PacketPlacement{} : out;
 }
 
 // Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, as
@@ -138,7 +138,7 @@ std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
   return count;
 }
 
-std::size_t Responder::take_middles(const Middles& middles, bool placed) {
+std::size_t Responder::handle_middles(const Middles& middles, bool placed) {
   MutBytes place;
   const std::size_t count = fitting(middles, place);
   if (count == 0) return 0;
@@ -165,7 +165,7 @@ std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
   return count;
 }
 
-std::size_t Requester::take_middles(Instant now, const Middles& middles, bool placed) {
+std::size_t Requester::handle_middles(Instant now, const Middles& middles, bool placed) {
   MutBytes place;
   const std::size_t count = fitting(middles, place);
   if (count == 0) return 0;

@@ -53,10 +53,10 @@ class Qp final : public Told {
   /// The same for packets with only a BTH and a payload, `size` octets each, the first of them with `bth`: handles as
   /// many as directly follow one another. 0: nothing was done, because the first is unusual and must go to
   /// handle_packet(). `placed`: their payload is already in its place.
-  std::size_t take_middles(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size,
-                           ConstBytes packets, bool placed = false);
-  /// Where take_middles() would place them.
-  PacketPlace place_of(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size, ConstBytes packets);
+  std::size_t handle_middles(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size,
+                             ConstBytes packets, bool placed = false);
+  /// Where handle_middles() would place them.
+  PacketPlacement place_of(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size, ConstBytes packets);
   void handle_cnp() { ++qp_.counters.cnp_received; }
   bool ready() const;
   /// The next packet, and up to `most` if they are in the middle of one message: RoceDevice::poll_run(). May return

@@ -62,7 +62,7 @@ class Requester {
   bool handle_response(Instant now, const wire::ib::Packet& packet);
   /// RC packets in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first
   /// must go to handle_response().
-  std::size_t take_middles(Instant now, const Middles& middles, bool placed);
+  std::size_t handle_middles(Instant now, const Middles& middles, bool placed);
   /// How many of them would be taken, and `place`: the destination, if it is one piece.
   std::size_t fitting(const Middles& middles, MutBytes& place);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }

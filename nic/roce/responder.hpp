@@ -29,7 +29,7 @@ class Responder {
   bool handle_request(const wire::ib::Packet& packet);
   /// RC packets in the middle of a Send or Write; returns how many were taken. 0: nothing was done, and the first must
   /// go to handle_request().
-  std::size_t take_middles(const Middles& middles, bool placed);
+  std::size_t handle_middles(const Middles& middles, bool placed);
   /// Like Requester::fitting().
   std::size_t fitting(const Middles& middles, MutBytes& place);
   /// A datagram with the right Q_Key.

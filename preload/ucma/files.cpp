@@ -196,9 +196,9 @@ void Files::close_lost() {
     const std::scoped_lock hold(mutex_);
     lost.swap(lost_);
   }
-  for (auto& one : lost) {
-    const int fd = one.first;
-    std::shared_ptr<Opened> opened = std::move(one.second);
+  for (auto& entry : lost) {
+    const int fd = entry.first;
+    std::shared_ptr<Opened>& opened = entry.second;
     opened->engine->with_nic([&](auto&) { (void)opened->connections->close(fd, opened->bell); });
     std::shared_ptr<Engine> last = opened->engine;
     opened.reset();

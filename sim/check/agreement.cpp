@@ -52,8 +52,8 @@ class Compare {
     const std::string_view rule = padded ? "IBA §12.6.5" : "RFC 5044 §7.1.1";
     if (!same(r.private_data_got, i.private_data_given, padded))
       add(r.told.front().at, "the responder got other private data than the Request was given", rule);
-    const ToldEvent* up = i.find(Told::established);
-    const ToldEvent* no = i.find(Told::rejected);
+    const CmEventRecord* up = i.find(Told::established);
+    const CmEventRecord* no = i.find(Told::rejected);
     if ((up != nullptr && r.accepted) || (no != nullptr && r.refused)) {
       if (!same(i.private_data_got, r.private_data_given, padded))
         add((up != nullptr ? up : no)->at, "the initiator got other private data than the Reply was given", rule);
@@ -97,7 +97,7 @@ std::string ending(const End* end) {
   if (end == nullptr) return "never heard of it";
   if (end->crashed) return "its host crashed";
   if (end->told.empty()) return "was told nothing";
-  const ToldEvent& last = end->told.back();
+  const CmEventRecord& last = end->told.back();
   return fmt::format("was told {}{}{}", to_string(last.what), last.words.empty() ? "" : ": ", last.words);
 }
 
@@ -161,7 +161,7 @@ void check_timewait(const Attempt& attempt, Judge& judge) {
   for (std::size_t i = 1; i < attempt.responders.size(); ++i) {
     const End &before = *attempt.responders[i - 1], &again = *attempt.responders[i];
     if (before.crashed || before.dropped || before.refused || before.incarnation != again.incarnation) continue;
-    const ToldEvent* answered = before.find(Told::established);
+    const CmEventRecord* answered = before.find(Told::established);
     const bool forgotten = attempt.datagrams
                                ? answered != nullptr && again.told.front().at - answered->at >= answer_kept
                                : before.over() && again.told.front().at - before.told.back().at >= timewait;

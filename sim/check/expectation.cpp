@@ -57,7 +57,7 @@ std::string lacks_failure(const Attempt& attempt) {
   const auto judge = [](const End& end, std::string_view name) -> std::string {
     if (end.crashed || end.stopped || end.dropped) return {};
     if (end.find(Told::failed) != nullptr) return {};
-    const ToldEvent* cut = end.find(Told::disconnected);
+    const CmEventRecord* cut = end.find(Told::disconnected);
     if (cut != nullptr && !cut->graceful) return {};
     return fmt::format("{}: {}", name, outcome_text(&end));
   };
@@ -73,10 +73,10 @@ std::string outcome_text(const End* end) {
   if (end == nullptr) return "unknown";
   if (end->crashed) return "crashed";
   if (end->stopped) return "stopped";
-  if (const ToldEvent* e = end->find(Told::rejected)) return "rejected: " + e->words;
-  if (const ToldEvent* e = end->find(Told::failed)) return "failed: " + e->words;
+  if (const CmEventRecord* e = end->find(Told::rejected)) return "rejected: " + e->words;
+  if (const CmEventRecord* e = end->find(Told::failed)) return "failed: " + e->words;
   if (end->refused) return "rejected: by its user";
-  const ToldEvent* cut = end->find(Told::disconnected);
+  const CmEventRecord* cut = end->find(Told::disconnected);
   if (end->established() && (cut == nullptr || cut->graceful || end->left_when_done())) return "established";
   if (cut != nullptr) return "failed: " + cut->words;
   return end->dropped ? "given up" : "unknown";

@@ -59,11 +59,11 @@ void GroupHistory::frame(const TapFrame& frame, const std::string* here, const s
 void GroupHistory::touch(const std::string& host, Instant at) {
   for (GroupSource& source : sources)
     if (host.empty() || source.host == host) source.touched_at = at;
-  for (GroupEar& ear : ears)
+  for (GroupReceiver& ear : ears)
     if (host.empty() || ear.host == host) ear.touched_at = at;
 }
 
-GroupHistory::Standing GroupHistory::standing(const GroupEar& ear, std::uint32_t number, std::uint32_t psn) const {
+GroupHistory::Standing GroupHistory::standing(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn) const {
   const GroupSource& source = sources[number];
   Standing out;
   const auto heard = ear.heard.find({source.send, source.first + psn});
@@ -80,7 +80,7 @@ GroupHistory::Standing GroupHistory::standing(const GroupEar& ear, std::uint32_t
     out.at = source.left[psn];
     out.copies = 1;
   }
-  for (const GroupEar::Stay& stay : ear.stays) {
+  for (const GroupReceiver::Stay& stay : ear.stays) {
     if (out.came && stay.from <= out.at && out.at <= stay.to) {
       out.never_member = false;
       out.member = out.member || (stay.from < out.at && out.at < stay.to);
@@ -90,7 +90,7 @@ GroupHistory::Standing GroupHistory::standing(const GroupEar& ear, std::uint32_t
   return out;
 }
 
-bool GroupHistory::may_come(const GroupEar& ear, std::uint32_t number, std::uint32_t psn) const {
+bool GroupHistory::may_come(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn) const {
   const Standing s = standing(ear, number, psn);
   if (s.heard != 0 || s.excused) return false;
   return s.came ? s.member : sources[number].left[psn] == never || s.member_since_it_left;
@@ -119,7 +119,7 @@ std::string GroupHistory::waits_for() {
   return {};
 }
 
-void GroupHistory::judge_one(const GroupEar& ear, std::uint32_t number, std::uint32_t psn, Instant now,
+void GroupHistory::judge_one(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn, Instant now,
                              Judge& judge) const {
   if (forged) return;
   const GroupSource& source = sources[number];
@@ -146,7 +146,7 @@ void GroupHistory::judge(Instant now, Judge& judge) const {
     for (std::uint32_t psn = 0; psn < source.posted.size(); ++psn)
       if (source.left[psn] == never && source.touched_at < source.posted[psn])
         judge.add(delivery_checker, now, {}, fmt::format("{} was posted and never left", name_of(source, psn)), rule);
-  for (const GroupEar& ear : ears)
+  for (const GroupReceiver& ear : ears)
     for (std::uint32_t s = 0; s < sources.size(); ++s)
       for (std::uint32_t psn = 0; sources[s].group == ear.group && psn < sources[s].posted.size(); ++psn)
         judge_one(ear, s, psn, now, judge);

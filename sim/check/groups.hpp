@@ -28,7 +28,7 @@ struct GroupSource {
 };
 
 /// A queue pair that is a member for some time, or one that never joins and must receive nothing.
-struct GroupEar {
+struct GroupReceiver {
   struct Stay {
     Instant from{}, to = never;
   };
@@ -43,7 +43,7 @@ struct GroupEar {
 class GroupHistory {
  public:
   std::vector<GroupSource> sources;
-  std::vector<GroupEar> ears;
+  std::vector<GroupReceiver> ears;
   bool forged = false;  ///< a fault forged some datagrams, which their receivers may have accepted
 
   /// `gid` is one of the host's.
@@ -80,9 +80,9 @@ class GroupHistory {
     bool member = false, never_member = true;  ///< when it arrived; both false: it joined or left at that moment
     bool member_since_it_left = false;         ///< a member from the send on, and for ever
   };
-  Standing standing(const GroupEar& ear, std::uint32_t source, std::uint32_t psn) const;
-  bool may_come(const GroupEar& ear, std::uint32_t source, std::uint32_t psn) const;
-  void judge_one(const GroupEar& ear, std::uint32_t source, std::uint32_t psn, Instant now, Judge& judge) const;
+  Standing standing(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn) const;
+  bool may_come(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn) const;
+  void judge_one(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn, Instant now, Judge& judge) const;
   std::string name_of(const GroupSource& source, std::uint32_t psn) const;
   const std::uint32_t* find_source(const Gid& gid, std::uint32_t qpn) const;
 

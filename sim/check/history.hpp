@@ -17,7 +17,7 @@ enum class Told : std::uint8_t { request, established, rejected, failed, retryin
 std::string_view to_string(Told told);
 
 /// One event of the connection manager.
-struct ToldEvent {
+struct CmEventRecord {
   Told what = Told::request;
   Instant at{};
   bool graceful = false;  ///< disconnected
@@ -33,7 +33,7 @@ struct End {
   std::string host;
   std::uint32_t incarnation = 0;
   Address local{}, peer{};
-  std::vector<ToldEvent> told;
+  std::vector<CmEventRecord> told;
   mpa::Parameters parameters{};        ///< from Established; RoCE: only the depths
   std::optional<ib::Parameters> ib{};  ///< RoCE only
   Bytes private_data_given, private_data_got;
@@ -50,8 +50,8 @@ struct End {
   std::uint64_t octets_got = 0;
   Duration setup{};
 
-  const ToldEvent* find(Told what) const {
-    for (const ToldEvent& e : told)
+  const CmEventRecord* find(Told what) const {
+    for (const CmEventRecord& e : told)
       if (e.what == what) return &e;
     return nullptr;
   }
@@ -63,17 +63,17 @@ struct End {
   }
   /// It was established and asked to close, and then nothing more arrived in time.
   bool failed_in_close() const {
-    const ToldEvent* end = find(Told::disconnected);
+    const CmEventRecord* end = find(Told::disconnected);
     return end != nullptr && !end->graceful && end->in_close;
   }
   /// RoCE: the peer had received everything and left before the last acknowledgments, or an unneeded credit update,
   /// arrived.
   bool left_when_done() const {
-    const ToldEvent* end = find(Told::disconnected);
+    const CmEventRecord* end = find(Told::disconnected);
     return end != nullptr && end->hung_up && transfers_done;
   }
   bool graceful() const {
-    const ToldEvent* end = find(Told::disconnected);
+    const CmEventRecord* end = find(Told::disconnected);
     return end != nullptr && end->graceful;
   }
 };
@@ -101,7 +101,7 @@ struct Attempt {
   /// A fault may have lost or duplicated a datagram: it touched the attempt when the initiator could already send, or
   /// it lasts.
   bool datagrams_touched() const {
-    const ToldEvent* up = initiator.find(Told::established);
+    const CmEventRecord* up = initiator.find(Told::established);
     return touched && up != nullptr && (misled || touched_at >= up->at);
   }
 

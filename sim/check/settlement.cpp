@@ -17,7 +17,7 @@ std::string_view role_name(const End& end) {
 class Order {
  public:
   /// Empty, or the reason why this event is invalid at this point.
-  std::string next(const End& end, const ToldEvent& event) {
+  std::string next(const End& end, const CmEventRecord& event) {
     const bool responder = end.role == mpa::Role::responder;
     const std::string name(to_string(event.what));
     if (over_) return name + " after the end";
@@ -51,7 +51,7 @@ class Order {
   int retries_ = 0;
 };
 
-bool needs_reason(const ToldEvent& event) {
+bool needs_reason(const CmEventRecord& event) {
   return event.what == Told::failed || event.what == Told::rejected || event.what == Told::retrying ||
          (event.what == Told::disconnected && !event.graceful);
 }
@@ -73,7 +73,7 @@ std::string_view to_string(Told told) {
 void check_settlement(const End& end, std::string_view label, bool ended, bool may_stay_open, Instant now,
                       Judge& judge) {
   Order order;
-  for (const ToldEvent& event : end.told) {
+  for (const CmEventRecord& event : end.told) {
     if (const std::string wrong = order.next(end, event); !wrong.empty())
       judge.add(settlement_checker, event.at, label, fmt::format("{} was told: {}", role_name(end), wrong));
     if (needs_reason(event) && (event.words.empty() || !event.has_code))

@@ -112,12 +112,12 @@ void LinkWay::refuse(const Frame& frame, DropReason reason) {
   ++engine_.counters.dropped;
   if (engine_.tap == nullptr) return;
   if (reason == DropReason::too_big) {
-    tell_sent(
+    report_sent(
         frame, frame.octets(), reason,
         fmt::format("{} octets of packet are more than the MTU of {}", frame.size - ethernet_header, options_.mtu));
   } else {
-    tell_sent(frame, frame.octets(), reason,
-              fmt::format("queue full: {} of {} octets wait", octets_waiting(), options_.queue_octets));
+    report_sent(frame, frame.octets(), reason,
+                fmt::format("queue full: {} of {} octets wait", octets_waiting(), options_.queue_octets));
   }
 }
 
@@ -138,7 +138,7 @@ bool LinkWay::masked(const Frame& frame) {
   engine_.drop_mask >>= 1;
   if (!hit) return false;
   ++engine_.counters.dropped;
-  if (engine_.tap != nullptr) tell_sent(frame, frame.octets(), DropReason::rule, "dropped by the run's mask");
+  if (engine_.tap != nullptr) report_sent(frame, frame.octets(), DropReason::rule, "dropped by the run's mask");
   return true;
 }
 
@@ -155,7 +155,7 @@ void LinkWay::transmit(FramePtr frame) {
     fault(std::move(frame));
     return;
   }
-  if (engine_.tap != nullptr) tell_sent(*frame, frame->octets(), DropReason::none, {});
+  if (engine_.tap != nullptr) report_sent(*frame, frame->octets(), DropReason::none, {});
   arrive(std::move(frame), Duration{}, false);
 }
 
@@ -164,7 +164,7 @@ void LinkWay::fault(FramePtr frame) {
   const bool described = engine_.tap != nullptr;
   if (described) sent_.assign(frame->data(), frame->data() + frame->size);
   const FaultDecision decision = injector_->apply(engine_.now(), *frame, described);
-  if (described) tell_sent(*frame, sent_, decision.drop, decision.note, decision.changes_stream);
+  if (described) report_sent(*frame, sent_, decision.drop, decision.note, decision.changes_stream);
   const Instant passes = busy_until_.rounded_up();
   for (const FaultRule* rule : decision.hosts) actions_.schedule(passes + rule->delay, *rule);
   if (decision.drop != DropReason::none) {
@@ -199,12 +199,12 @@ void LinkWay::inject(FramePtr frame, Instant at) {
 
 void LinkWay::on_event(std::uint32_t kind, std::uint64_t argument) {
   FramePtr frame(reinterpret_cast<Frame*>(static_cast<std::uintptr_t>(argument)));
-  if (engine_.tap != nullptr) tell_received(*frame, kind == injected);
+  if (engine_.tap != nullptr) report_received(*frame, kind == injected);
   receiver_->receive(receiver_port_, std::move(frame));
 }
 
-void LinkWay::tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,
-                        bool changes_stream) {
+void LinkWay::report_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,
+                          bool changes_stream) {
   engine_.tap->on_frame({.at = engine_.now(),
                          .link = link_,
                          .end = end_,
@@ -216,7 +216,7 @@ void LinkWay::tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, 
                          .note = note});
 }
 
-void LinkWay::tell_received(const Frame& frame, bool made_by_fault) {
+void LinkWay::report_received(const Frame& frame, bool made_by_fault) {
   DropReason reason = DropReason::none;
   std::string_view why = receiver_->would_discard(receiver_port_, frame, reason);
   if (made_by_fault && why.empty()) why = "made by a fault";

@@ -67,9 +67,9 @@ class LinkWay final : public LinkPort, public EventTarget {
   void fault(FramePtr frame);
   void arrive(FramePtr frame, Duration extra, bool overtakable);
   void inject(FramePtr frame, Instant at);
-  void tell_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,
-                 bool changes_stream = false);
-  void tell_received(const Frame& frame, bool made_by_fault);
+  void report_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,
+                   bool changes_stream = false);
+  void report_received(const Frame& frame, bool made_by_fault);
   void refuse(const Frame& frame, DropReason reason);
 
   Engine& engine_;

@@ -49,7 +49,7 @@ std::string ip_text(const Address& a) {
 
 bool is_group(const Address& a) { return a.family == Address::Family::v6 && a.octets[0] == 0xFF; }
 
-void take_apart_arp(ConstBytes arp, FrameHeaders& h) {
+void dissect_arp(ConstBytes arp, FrameHeaders& h) {
   Reader r(arp);
   r.skip(6);
   const std::uint16_t operation = r.be16();
@@ -72,7 +72,7 @@ void take_apart_arp(ConstBytes arp, FrameHeaders& h) {
                             : fmt::format("{} is at {}", ip_text(address_of(sender)), sender_mac);
 }
 
-void take_apart_nd(ConstBytes icmp, FrameHeaders& h) {
+void dissect_nd(ConstBytes icmp, FrameHeaders& h) {
   if (!h.source || h.source->family != Address::Family::v6) return;
   Reader r(icmp);
   const std::uint8_t type = r.u8();
@@ -90,7 +90,7 @@ void take_apart_nd(ConstBytes icmp, FrameHeaders& h) {
   if (type == nd_solicit) h.target = target;  // the group that it is sent to represents this one host
 }
 
-void take_apart_tcp(ConstBytes segment, FrameHeaders& h) {
+void dissect_tcp(ConstBytes segment, FrameHeaders& h) {
   if (segment.size() >= wire::tcp_header) h.lowest = Layer::tcp;
 }
 
@@ -140,7 +140,7 @@ std::string cm_detail(const wire::ib::CmMessage& message) {
 }
 
 /// The packet may be cut: its first octets are enough, except for a CM message.
-void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
+void dissect_udp(ConstBytes datagram, FrameHeaders& h) {
   Reader r(datagram);
   r.skip(2);
   const std::uint16_t to = r.be16(), length = r.be16();
@@ -175,7 +175,7 @@ void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
   h.detail = cm_detail(*message);
 }
 
-void take_apart_icmp(ConstBytes icmp, bool v6, FrameHeaders& h) {
+void dissect_icmp(ConstBytes icmp, bool v6, FrameHeaders& h) {
   Reader r(icmp);
   const std::uint8_t type = r.u8(), code = r.u8();
   const bool closed = v6 ? type == 1 && code == 4 : type == 3 && code == 3;  // RFC 4443 §3.1, RFC 792
@@ -211,12 +211,12 @@ struct HeaderReader {
   void (*fields)(Reader r, Fields& out);
 };
 constexpr HeaderReader readers[] = {
-    {Layer::arp, take_apart_arp, arp_fields},
-    {Layer::nd, take_apart_nd, nd_fields},
-    {Layer::tcp, take_apart_tcp, nullptr},
+    {Layer::arp, dissect_arp, arp_fields},
+    {Layer::nd, dissect_nd, nd_fields},
+    {Layer::tcp, dissect_tcp, nullptr},
 };
 
-void take_apart_body(Carrier carrier, std::uint16_t number, ConstBytes frame, FrameHeaders& h) {
+void dissect_body(Carrier carrier, std::uint16_t number, ConstBytes frame, FrameHeaders& h) {
   for (const HeaderReader& reader : readers)
     if (const LayerTable& layer = *table_of(reader.layer); layer.carrier == carrier && layer.number == number)
       reader.take_apart(frame.subspan(h.body_at, h.body_size), h);
@@ -228,7 +228,7 @@ void body_fields(ConstBytes head, const FrameHeaders& h, Fields& out) {
       reader.fields(Reader(head.subspan(std::min(h.body_at, head.size()))), out);
 }
 
-void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
+void dissect_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
   Reader r(frame.subspan(std::min(at, frame.size())));
   std::uint8_t protocol = 0;
   std::size_t header = wire::ipv6_header, total = 0;
@@ -255,10 +255,10 @@ void take_apart_ip(ConstBytes frame, std::size_t at, bool v6, FrameHeaders& h) {
   h.detail = fmt::format("protocol {}", protocol);
   h.body_at = at + header;
   h.body_size = std::min(total - header, frame.size() - at - header);
-  take_apart_body(Carrier::ip, protocol, frame, h);
+  dissect_body(Carrier::ip, protocol, frame, h);
   const ConstBytes body = frame.subspan(h.body_at, h.body_size);
-  if (protocol == protocol_udp) take_apart_udp(body, h);
-  if (protocol == (v6 ? wire::protocol_icmp6 : protocol_icmp) && h.lowest == Layer::any) take_apart_icmp(body, v6, h);
+  if (protocol == protocol_udp) dissect_udp(body, h);
+  if (protocol == (v6 ? wire::protocol_icmp6 : protocol_icmp) && h.lowest == Layer::any) dissect_icmp(body, v6, h);
 }
 
 void ip4_fields(Reader r, Fields& out) {
@@ -310,9 +310,9 @@ FrameHeaders take_apart(ConstBytes frame) {
   if (!r.ok()) return h;
   h.body_at = wire::ethernet_header;
   h.body_size = frame.size() - wire::ethernet_header;
-  take_apart_body(Carrier::ethernet, type, frame, h);
+  dissect_body(Carrier::ethernet, type, frame, h);
   if (type == wire::ethertype_ipv4 || type == wire::ethertype_ipv6)
-    take_apart_ip(frame, wire::ethernet_header, type == wire::ethertype_ipv6, h);
+    dissect_ip(frame, wire::ethernet_header, type == wire::ethertype_ipv6, h);
   return h;
 }
 

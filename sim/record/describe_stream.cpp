@@ -106,7 +106,7 @@ void DescribedStream::startup(ConstBytes in) {
     const auto v = wire::MpaFrameView::parse(head_);
     if (!v || !v->complete()) return;
     const std::size_t size = v->frame_size();
-    const bool again = take_startup_frame();
+    const bool again = handle_startup_frame();
     messages_.back().begin = from;
     messages_.back().end = from + size;
     from += size;
@@ -121,7 +121,7 @@ void DescribedStream::startup(ConstBytes in) {
 }
 
 /// Takes the whole startup frame at the beginning of head_; returns whether another may follow.
-bool DescribedStream::take_startup_frame() {
+bool DescribedStream::handle_startup_frame() {
   const auto v = wire::MpaFrameView::parse(head_);
   const capture::StartupSeen s = capture::read_startup(*v);
   DescribedMessage m;

@@ -49,7 +49,7 @@ class DescribedStream final : private capture::FpduSink {
 
   void octets(ConstBytes in, Instant at);
   void startup(ConstBytes in);
-  bool take_startup_frame();
+  bool handle_startup_frame();
   void fpdu(const capture::WalkedFpdu& f) override;
   void bad_length(std::uint32_t length, const capture::SegmentRef& ref) override;
   void resynchronised(std::uint64_t octets, const capture::SegmentRef& ref) override;

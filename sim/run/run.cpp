@@ -61,7 +61,7 @@ std::vector<GroupOutcome> group_outcomes(const Scenario& scenario, const GroupWo
     GroupOutcome& one = out.emplace_back();
     one.label = member_label(scenario, i);
     std::set<std::pair<std::uint32_t, std::uint32_t>> heard;  // in all lives of its host
-    for (const check::GroupEar& ear : work.history.ears) {
+    for (const check::GroupReceiver& ear : work.history.ears) {
       if (ear.label != one.label) continue;
       for (const auto& [datagram, times] : ear.heard) heard.insert(datagram);
       one.octets += ear.octets;

@@ -27,7 +27,7 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
-Checker::Checker(const Scenario& scenario, const Distrust& distrust) : s_(scenario), distrust_(distrust) {
+Checker::Checker(const Scenario& scenario, const UncheckedParts& distrust) : s_(scenario), distrust_(distrust) {
   for (std::size_t i = 0; i < s_.hosts.size(); ++i) nodes_.emplace(s_.hosts[i].name, i);
   for (std::size_t i = 0; i < s_.links.size(); ++i) links_.emplace(name_of(s_.links[i]), i);
 }
@@ -239,7 +239,7 @@ std::vector<ScenarioProblem> Checker::run() {
   return std::move(problems_);
 }
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const Distrust& distrust) {
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& distrust) {
   return Checker(scenario, distrust).run();
 }
 

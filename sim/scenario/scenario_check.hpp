@@ -19,7 +19,7 @@ struct ScenarioProblem {
 };
 
 /// What cannot be checked because a required key was not read.
-struct Distrust {
+struct UncheckedParts {
   bool hosts = false;    ///< a host or switch whose name is not known
   bool links = false;    ///< a link whose name or ends are not known
   bool nics = false;     ///< a NIC whose name is not known
@@ -27,6 +27,6 @@ struct Distrust {
   bool listens = false;  ///< a listener whose address or port is not known
 };
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const Distrust& distrust);
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& distrust);
 
 }  // namespace parley::sim

@@ -117,8 +117,8 @@ class ScenarioReader {
       errors_.push_back({scenario_.file, line, column, std::string(key), std::move(text)});
   }
 
-  void complain_unknown(const DocValue& table, const DocEntry& entry, std::string_view section,
-                        const std::vector<std::string_view>& known) {
+  void add_unknown_key(const DocValue& table, const DocEntry& entry, std::string_view section,
+                       const std::vector<std::string_view>& known) {
     const std::string_view home = home_of(entry.key, section);
     const std::string_view meant = nearest(entry.key, known);
     lost_[&table].emplace(meant);
@@ -144,7 +144,7 @@ class ScenarioReader {
       if (key == nullptr) {
         std::vector<std::string_view> known = others;
         add_names(known, keys);
-        complain_unknown(table, entry, section, known);
+        add_unknown_key(table, entry, section, known);
         continue;
       }
       std::string wrong = key->read(entry.value, out);
@@ -335,7 +335,7 @@ class ScenarioReader {
   }
 
   void judge(const DocValue& root) {
-    const Distrust distrust{
+    const UncheckedParts distrust{
         .hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
         .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
         .nics = lost(root, Section::host, {"host"}, {"nic"}),

@@ -139,12 +139,12 @@ class Tcp {
   void handle_fin_acknowledged(Instant now);
   void recover(std::uint32_t acknowledged);
   void grow_congestion_window(std::uint32_t acknowledged);
-  void take_rtt_sample(Duration rtt);
+  void add_rtt_sample(Duration rtt);
   void establish(Instant now);
   ConstBytes handle_text(Instant now, std::uint32_t seq, ConstBytes payload, bool fin);
   ConstBytes take_in_order(Instant now, std::uint32_t seq, ConstBytes payload);
   void keep(std::uint32_t seq, ConstBytes payload);
-  void take_fin(Instant now);
+  void handle_fin(Instant now);
   void start_time_wait(Instant now);
 
   // sim/tcp/tcp_output.cpp

@@ -137,7 +137,7 @@ bool Tcp::check_segment(Instant now, const wire::TcpHeader& header, std::uint32_
 }
 
 // RFC 6298 §2.
-void Tcp::take_rtt_sample(Duration rtt) {
+void Tcp::add_rtt_sample(Duration rtt) {
   rtt = std::clamp<Duration>(rtt, Duration(1), options_->rto_max);
   if (srtt_ == Duration{}) {
     srtt_ = rtt;
@@ -190,9 +190,9 @@ void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
   // RFC 6298 §3: the timed segment, never retransmitted; or the echo, which identifies the copy.
   if (timing_ && seq_le(rtt_end_, snd_una_)) {
     timing_ = false;
-    take_rtt_sample(now - rtt_from_);
+    add_rtt_sample(now - rtt_from_);
   } else if (backoff_ != 0 && timestamps_ && header.timestamps) {
-    take_rtt_sample(std::chrono::milliseconds(std::max<std::uint32_t>(timestamp_of(now) - header.ts_echo, 1)));
+    add_rtt_sample(std::chrono::milliseconds(std::max<std::uint32_t>(timestamp_of(now) - header.ts_echo, 1)));
   } else if (opening && backoff_ != 0) {
     syn_was_late_ = true;  // RFC 6298 §5.7: after a SYN time-out (1 s), the RTO is 3 s until RTT is measured
     backoff_ = 0;
@@ -312,7 +312,7 @@ ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload
 }
 
 // RFC 9293 §3.10.7.4, eighth check.
-void Tcp::take_fin(Instant now) {
+void Tcp::handle_fin(Instant now) {
   fin_taken_ = true;
   ++rcv_nxt_;
   rcv_adv_ = seq_max(rcv_adv_, rcv_nxt_);
@@ -366,7 +366,7 @@ ConstBytes Tcp::handle_text(Instant now, std::uint32_t seq, ConstBytes payload, 
     return {};
   }
   if (!payload.empty()) out = take_in_order(now, seq, payload);
-  if (fin_known_ && rcv_nxt_ == fin_at_) take_fin(now);
+  if (fin_known_ && rcv_nxt_ == fin_at_) handle_fin(now);
   return out;
 }
 

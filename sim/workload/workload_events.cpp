@@ -28,7 +28,7 @@ void HostApp::on_turn(Host& host) {
     // Completions first: they precede the event.
     drain_completions();
     if (groups_ && groups_->handle(*event)) continue;
-    if (take_xrc(*event)) continue;
+    if (handle_xrc(*event)) continue;
     dispatch(*event);
   }
   drain_completions();
@@ -53,7 +53,7 @@ void HostApp::dispatch(cm::Event& event) {
   std::visit([this](auto& e) { on(e); }, event);
 }
 
-void HostApp::told(Live& end, check::ToldEvent event) {
+void HostApp::told(Live& end, check::CmEventRecord event) {
   event.at = host_.now();
   end.record->told.push_back(std::move(event));
   end.progress_at = host_.now();

@@ -63,14 +63,14 @@ void GroupUser::start(bool restarted) {
 }
 
 void GroupUser::crash() {
-  for (Ear& ear : ears_)
-    for (check::GroupEar::Stay& stay : history().ears[ear.record].stays) stay.to = std::min(stay.to, now());
+  for (ReceiverQp& ear : ears_)
+    for (check::GroupReceiver::Stay& stay : history().ears[ear.record].stays) stay.to = std::min(stay.to, now());
   for (std::size_t i = 0; i < scenario().members.size(); ++i) {
     const ScenarioMember& member = scenario().members[i];
     if (member.host == seat_.host->name() && seat_.work->stays[i] == GroupWork::Stay::in)
       seat_.work->stays[i] = member.rejoin ? GroupWork::Stay::due : GroupWork::Stay::over;
   }
-  for (const Mouth& mouth : mouths_) seat_.work->sent[mouth.send].completed = seat_.work->sent[mouth.send].posted;
+  for (const SenderQp& mouth : mouths_) seat_.work->sent[mouth.send].completed = seat_.work->sent[mouth.send].posted;
   history().changed();
   mouths_.clear();
   ears_.clear();
@@ -115,11 +115,11 @@ void GroupUser::open(Address::Family family) {
     const ScenarioMember& member = scenario().members[i];
     if (member.host != seat_.host->name() || member.group.family != family) continue;
     groups.erase(member.group);
-    open_ear(member.group, i);
+    open_receiver(member.group, i);
   }
-  for (const Address& group : groups) open_ear(group, std::nullopt);
+  for (const Address& group : groups) open_receiver(group, std::nullopt);
   for (std::size_t i = 0; i < scenario().sends.size(); ++i)
-    if (scenario().sends[i].from == seat_.host->name() && scenario().sends[i].group.family == family) open_mouth(i);
+    if (scenario().sends[i].from == seat_.host->name() && scenario().sends[i].group.family == family) open_sender(i);
 }
 
 std::uint32_t GroupUser::octets_of(const Address& group) const {
@@ -140,15 +140,15 @@ std::unique_ptr<QueuePair> GroupUser::make_qp(std::uint32_t depth) {
     wrong("workload", fmt::format("{} cannot make a queue pair: {}", seat_.host->name(), qp.error().message()));
     return nullptr;
   }
-  if (const auto moved = nic::take_to_rts(**qp, wire::ib::udp_q_key); !moved)
+  if (const auto moved = nic::move_to_rts(**qp, wire::ib::udp_q_key); !moved)
     wrong("workload", fmt::format("{} cannot move a queue pair: {}", seat_.host->name(), moved.error().message()));
   return std::move(*qp);
 }
 
-void GroupUser::open_ear(const Address& group, std::optional<std::size_t> member) {
+void GroupUser::open_receiver(const Address& group, std::optional<std::size_t> member) {
   const auto senders = std::count_if(scenario().sends.begin(), scenario().sends.end(),
                                      [&](const ScenarioSend& send) { return send.group == group; });
-  Ear& ear = ears_.emplace_back();
+  ReceiverQp& ear = ears_.emplace_back();
   ear.member = member;
   // Datagrams from its own host arrive all at once.
   ear.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
@@ -176,7 +176,7 @@ void GroupUser::open_ear(const Address& group, std::optional<std::size_t> member
   if (spec.until != never && spec.until > now()) set_timer_(spec.until, Due::leave, *member);
 }
 
-void GroupUser::post_receive(Ear& ear) {
+void GroupUser::post_receive(ReceiverQp& ear) {
   const std::uint64_t slot = ear.posted % ear.slots;
   const Sge sge{.addr = ear.region.addr + slot * ear.slot,
                 .length = static_cast<std::uint32_t>(ear.slot),
@@ -188,8 +188,8 @@ void GroupUser::post_receive(Ear& ear) {
   ++ear.posted;
 }
 
-void GroupUser::join(Ear& ear) {
-  check::GroupEar& record = history().ears[ear.record];
+void GroupUser::join(ReceiverQp& ear) {
+  check::GroupReceiver& record = history().ears[ear.record];
   seat_.work->stays[*ear.member] = GroupWork::Stay::in;
   const auto joined = roce::queue_pair(ear.qp.get())->attach_multicast(gid_of(record.group));
   if (!joined)
@@ -199,8 +199,8 @@ void GroupUser::join(Ear& ear) {
   history().changed();
 }
 
-void GroupUser::leave(Ear& ear) {
-  check::GroupEar& record = history().ears[ear.record];
+void GroupUser::leave(ReceiverQp& ear) {
+  check::GroupReceiver& record = history().ears[ear.record];
   seat_.work->stays[*ear.member] = GroupWork::Stay::over;
   if (record.stays.empty() || record.stays.back().to != never) return;
   turn();  // datagrams received by now belong to this membership
@@ -224,11 +224,11 @@ std::unique_ptr<AddressHandle> GroupUser::make_ah(const Address& group) {
   return nullptr;
 }
 
-void GroupUser::open_mouth(std::size_t send) {
+void GroupUser::open_sender(std::size_t send) {
   const ScenarioSend& spec = scenario().sends[send];
   GroupWork::Sent& sent = seat_.work->sent[send];
   if (sent.posted == spec.messages) return;  // sent before a crash
-  Mouth& mouth = mouths_.emplace_back();
+  SenderQp& mouth = mouths_.emplace_back();
   mouth.send = send;
   mouth.memory.assign(std::size_t{window_max} * spec.octets, 0);
   const auto region = seat_.host->device().reg_mr(pd_, mouth.memory, Access::local_write);
@@ -250,7 +250,7 @@ void GroupUser::open_mouth(std::size_t send) {
 }
 
 /// One datagram if they have an interval, else as many as there is room for.
-void GroupUser::advance(Mouth& mouth) {
+void GroupUser::advance(SenderQp& mouth) {
   const ScenarioSend& spec = scenario().sends[mouth.send];
   const GroupWork::Sent& sent = seat_.work->sent[mouth.send];
   while (sent.posted < spec.messages && !mouth.free.empty() && post(mouth)) {
@@ -261,7 +261,7 @@ void GroupUser::advance(Mouth& mouth) {
     set_timer_(now() + spec.interval, Due::send, mouth.send);
 }
 
-bool GroupUser::post(Mouth& mouth) {
+bool GroupUser::post(SenderQp& mouth) {
   const ScenarioSend& spec = scenario().sends[mouth.send];
   const std::uint32_t message = seat_.work->sent[mouth.send].posted;
   const std::size_t slot = mouth.free.back();
@@ -294,11 +294,11 @@ bool GroupUser::post(Mouth& mouth) {
 
 void GroupUser::due(Due what, std::size_t index) {
   if (what == Due::send) {
-    for (Mouth& mouth : mouths_)
+    for (SenderQp& mouth : mouths_)
       if (mouth.send == index && mouth.qp) advance(mouth);
     return;
   }
-  for (Ear& ear : ears_) {
+  for (ReceiverQp& ear : ears_) {
     if (ear.member != index || !ear.qp) continue;
     what == Due::join ? join(ear) : leave(ear);
   }
@@ -311,14 +311,14 @@ void GroupUser::turn() {
 }
 
 void GroupUser::completed(const WorkCompletion& completion) {
-  for (Ear& ear : ears_) {
+  for (ReceiverQp& ear : ears_) {
     if (!ear.qp || ear.qp->qp_num() != completion.qp_num) continue;
     ear.ledger.completed(completion, false, history().ears[ear.record].label, now(), *seat_.judge);
     if (completion.status != WcStatus::success) return;
     on_datagram(ear, completion);
     return post_receive(ear);
   }
-  for (Mouth& mouth : mouths_) {
+  for (SenderQp& mouth : mouths_) {
     if (!mouth.qp || mouth.qp->qp_num() != completion.qp_num) continue;
     mouth.ledger.completed(completion, false, seat_.host->name(), now(), *seat_.judge);
     if (mouth.in_flight.empty()) return;
@@ -330,8 +330,8 @@ void GroupUser::completed(const WorkCompletion& completion) {
   }
 }
 
-void GroupUser::on_datagram(Ear& ear, const WorkCompletion& completion) {
-  check::GroupEar& record = history().ears[ear.record];
+void GroupUser::on_datagram(ReceiverQp& ear, const WorkCompletion& completion) {
+  check::GroupReceiver& record = history().ears[ear.record];
   const std::uint64_t slot = (completion.wr_id & ~receive_bit) % ear.slots;
   const std::size_t octets = completion.byte_len - std::min<std::size_t>(completion.byte_len, network_header);
   const ConstBytes got = ConstBytes(ear.memory).subspan(slot * ear.slot + network_header, octets);

@@ -20,7 +20,7 @@
 
 namespace parley::sim {
 
-/// "b in 239.1.2.3 (member 2)": for GroupEar and GroupOutcome.
+/// "b in 239.1.2.3 (member 2)": for GroupReceiver and GroupOutcome.
 std::string member_label(const Scenario& scenario, std::size_t member);
 
 /// State over all hosts, and over their crashes.
@@ -66,7 +66,7 @@ class GroupUser {
   std::size_t listeners() const { return listeners_.size(); }
 
  private:
-  struct Ear {
+  struct ReceiverQp {
     std::size_t record = 0;             // in GroupHistory::ears
     std::optional<std::size_t> member;  // index in Scenario::members
     Bytes memory;
@@ -77,7 +77,7 @@ class GroupUser {
     std::uint32_t slots = 0;
     check::Ledger ledger{"receive"};
   };
-  struct Mouth {
+  struct SenderQp {
     std::size_t send = 0, record = 0;  // in Scenario::sends, GroupHistory::sources
     Bytes memory;
     MemoryRegion region{};
@@ -94,18 +94,18 @@ class GroupUser {
   Instant now() const { return seat_.host->now(); }
   bool stays_away(std::size_t member) const;
   void open(Address::Family family);
-  void open_ear(const Address& group, std::optional<std::size_t> member);
-  void open_mouth(std::size_t send);
+  void open_receiver(const Address& group, std::optional<std::size_t> member);
+  void open_sender(std::size_t send);
   std::unique_ptr<QueuePair> make_qp(std::uint32_t depth);
   std::unique_ptr<AddressHandle> make_ah(const Address& group);
   std::uint32_t octets_of(const Address& group) const;
-  void post_receive(Ear& ear);
-  void join(Ear& ear);
-  void leave(Ear& ear);
-  void advance(Mouth& mouth);
-  bool post(Mouth& mouth);
+  void post_receive(ReceiverQp& ear);
+  void join(ReceiverQp& ear);
+  void leave(ReceiverQp& ear);
+  void advance(SenderQp& mouth);
+  bool post(SenderQp& mouth);
   void completed(const WorkCompletion& completion);
-  void on_datagram(Ear& ear, const WorkCompletion& completion);
+  void on_datagram(ReceiverQp& ear, const WorkCompletion& completion);
   void wrong(std::string_view checker, std::string text) { seat_.judge->add(checker, now(), {}, std::move(text)); }
 
   Seat seat_;
@@ -115,8 +115,8 @@ class GroupUser {
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<std::pair<cm::Id, Address::Family>> listeners_;  // a listener holds the address, so that groups can be
                                                                // joined on its interface
-  std::deque<Ear> ears_;
-  std::deque<Mouth> mouths_;
+  std::deque<ReceiverQp> ears_;
+  std::deque<SenderQp> mouths_;
 };
 
 }  // namespace parley::sim

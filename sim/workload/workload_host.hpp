@@ -112,7 +112,7 @@ class HostApp final : public App {
   void open_target(std::size_t listen);
   void exit_process(std::size_t exit);
   void turn_targets();
-  bool take_xrc(cm::Event& event);
+  bool handle_xrc(cm::Event& event);
   void begin_held(const XrcTarget& target, const cm::ConnectRequest& request, const Address& local, bool accepted);
   void told_held(Held& held, const cm::Event& event);
   void end_of(Held& held);
@@ -143,7 +143,7 @@ class HostApp final : public App {
   void on(cm::TimewaitExit&) {}
   void decide(Live& end);
   void learn_address(Live& end);
-  void told(Live& end, check::ToldEvent event);
+  void told(Live& end, check::CmEventRecord event);
   void told_failure(Live& end, check::Told what, const cm::Failure& why);
   void after_progress(Live& end);
   void close(Live& end);

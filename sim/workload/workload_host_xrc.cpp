@@ -66,7 +66,7 @@ void HostApp::turn_targets() {
 }
 
 /// True: it belongs to the service, or answers a SIDR_REQ of this host.
-bool HostApp::take_xrc(cm::Event& event) {
+bool HostApp::handle_xrc(cm::Event& event) {
   const std::uint64_t number = cm::endpoint_of(event);
   if (asked_.contains(number)) return answer(number, event), true;
   if (targets_.empty()) return false;

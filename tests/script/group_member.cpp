@@ -60,7 +60,7 @@ class Member {
                                           .remote_qkey = q_key})));
   }
 
-  void tell_received() {
+  void report_received() {
     for (const WorkCompletion& wc : verbs_.poll()) {
       if (wc.opcode != WcOpcode::recv || wc.status != WcStatus::success) continue;
       const auto at = verbs_.memory.begin() + static_cast<std::ptrdiff_t>(wc.wr_id * slot_size + grh_size);
@@ -111,7 +111,7 @@ int run(const std::string& address, const std::string& group, int hop_limit) {
   say("listening");
   for (std::string rest; read_commands(member, rest);) {
     (*host)->run_once(std::chrono::milliseconds(1));
-    member.tell_received();
+    member.report_received();
   }
   return 0;
 }

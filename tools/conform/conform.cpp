@@ -51,7 +51,7 @@ Or<void> Conform::listen(const Address& at) {
   peer_.start(loop_->now(), script(peer_, at, local));
   while (!peer_.done()) loop_->run_once(std::chrono::milliseconds(100));
   if (!local) return complain(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), peer_.why()));
-  session_.tell_listening(*local);
+  session_.print_listening(*local);
   return {};
 }
 

@@ -80,7 +80,7 @@ Or<int> ConformIbcm::put_cases(const std::vector<const Case*>& all) {
   if (const auto begun = session_.begin(all); !begun) return tl::unexpected(begun.error());
   std::optional<ibcm::Run> run;
   // The script binds the address before any peer can send to it.
-  if (iut_ == Iut::initiator) session_.tell_listening(args_.settings.target);
+  if (iut_ == Iut::initiator) session_.print_listening(args_.settings.target);
   run.emplace(peer_, settings(), ibcm::cases(iut_), session_.selection(),
               session_.hooks([&] { return run && (run->unreachable() || run->refused()); }));
   if (const auto driven = session_.drive(**loop, peer_, *run); !driven) return tl::unexpected(driven.error());

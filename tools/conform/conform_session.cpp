@@ -32,7 +32,7 @@ Or<void> ConformSession::open_capture() {
   return {};
 }
 
-void ConformSession::tell_listening(const Address& at) {
+void ConformSession::print_listening(const Address& at) {
   context_.out.text("listening on " + at.to_string());
   context_.out.object({{"event", "listening"}, {"local", at.to_string()}, {"port", at.port}});
 }

@@ -47,7 +47,7 @@ class ConformSession {
     return std::move(*loop);
   }
   /// Initiator: prints the endpoint at which the peer is expected.
-  void tell_listening(const Address& at);
+  void print_listening(const Address& at);
   /// Errors: usage, if --only names none of `cases`.
   Or<void> begin(const std::vector<const conform::Case*>& cases);
   conform::Selection selection() const;

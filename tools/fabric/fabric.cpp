@@ -50,7 +50,7 @@ int write_out(const FabricArgs& args, const sim::subnet::Plan& plan, Output& out
   return code(Exit::ok);
 }
 
-void tell_faults(const Subnet& subnet, Output& out) {
+void print_faults(const Subnet& subnet, Output& out) {
   for (const auto* const rules : {&subnet.rules(), &subnet.commands()})
     for (const sim::subnet::FaultRule& rule : *rules) {
       out.text(fmt::format("fault '{}': {}", rule.text, counted(rule.hits, "hit")));
@@ -58,7 +58,7 @@ void tell_faults(const Subnet& subnet, Output& out) {
     }
 }
 
-bool tell_routes(const Subnet& subnet, Output& out) {
+bool print_routes(const Subnet& subnet, Output& out) {
   const RouteReport report = check_routes(subnet.state());
   for (const std::string& wrong : report.wrong) out.text(wrong);
   out.text(fmt::format("routes: {} of {} pairs of hosts, {} of {} from hosts to switches, at most {} links: {}",
@@ -109,7 +109,7 @@ void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
               {"m_key_violations", of.m_key_violations}});
 }
 
-void tell_serving(const Subnet& subnet, const std::string& name, std::size_t nodes, Output& out) {
+void print_serving(const Subnet& subnet, const std::string& name, std::size_t nodes, Output& out) {
   std::size_t ends = 0;
   for (std::uint32_t i = 0; i < subnet.state().ports(); ++i)
     ends += subnet.state().port(i).peer != sim::subnet::nowhere ? 1 : 0;
@@ -134,10 +134,10 @@ int serve(const FabricArgs& args, sim::subnet::Plan plan, Output& out) {
   for (const std::string& fault : args.faults)
     if (const auto added = subnet.add_fault(clock_now(), fault); !added)
       return out.error(Exit::usage, fmt::format("--fault '{}': {}", printable(fault, false), added.error()));
-  tell_serving(subnet, name, nodes, out);
+  print_serving(subnet, name, nodes, out);
   while (!stop.requested()) (*server)->turn(std::chrono::milliseconds(200));
-  tell_faults(subnet, out);
-  const bool good = !args.check_routes || tell_routes(subnet, out);
+  print_faults(subnet, out);
+  const bool good = !args.check_routes || print_routes(subnet, out);
   tell_end(subnet, **server, out);
   return code(good ? Exit::ok : Exit::failed);
 }

@@ -37,7 +37,7 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
   const mad::Topology& topology = subnet.found.topology;
   const StopSignals signals;
   const std::vector<CounterPlace> places = ports_with_counters(topology);
-  LongWork work(out, "ports", places.size());
+  CommandProgress work(out, "ports", places.size());
   const auto take = [&](const CounterPlace& place, const mad::Reply<wire::mad::PortCounters>& counters) {
     if (!counters) {
       findings.push_back(
@@ -61,7 +61,7 @@ int tell(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings
     out.text(fmt::format("error  {}: {}", mad::port_text(topology, finding.node, finding.port), finding.text));
     out.object(finding_json(topology, finding));
   }
-  bool good = tell_doubts(subnet, out) && findings.empty() && subnet.cut_by.empty();
+  bool good = print_doubts(subnet, out) && findings.empty() && subnet.cut_by.empty();
   if (!no_counters && tally.read == 0) {
     out.note("no counters were read");
     good = false;

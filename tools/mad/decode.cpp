@@ -23,7 +23,7 @@ int decode_lines(const DecodeOptions& options, Output& out) {
     ++line_number;
     if (line.find_first_not_of(" \t\r") == std::string::npos || line[line.find_first_not_of(" \t")] == '#') continue;
     Bytes mad;
-    std::string wrong = take_hex(line, mad, octets_max);
+    std::string wrong = parse_hex_into(line, mad, octets_max);
     if (wrong.empty()) wrong = show_mad(mad, ++number, options.form, {}, out);
     if (!wrong.empty()) return out.error(Exit::environment, fmt::format("line {}: {}", line_number, wrong));
   }
@@ -42,7 +42,7 @@ int run_decode(const DecodeOptions& options, Output& out) {
   if (options.words.empty() || options.words.front() == "-") return decode_lines(options, out);
   Bytes mad;
   for (const std::string& word : options.words)
-    if (const std::string wrong = take_hex(word, mad, octets_max); !wrong.empty())
+    if (const std::string wrong = parse_hex_into(word, mad, octets_max); !wrong.empty())
       return out.error(Exit::usage, wrong + advice_for(word));
   if (const std::string wrong = show_mad(mad, 1, options.form, {}, out); !wrong.empty())
     return out.error(Exit::usage, wrong);

@@ -87,7 +87,7 @@ int run_discover(const DiscoverArgs& args, Output& out) {
     print(subnet, args, out);
   else
     out.text(summary_text(subnet.found.topology));
-  const bool good = tell_doubts(subnet, out);
+  const bool good = print_doubts(subnet, out);
   if (!subnet.cut_by.empty()) {
     out.note(fmt::format("parley {}: partial, not the whole subnet: {}", out.command, subnet.cut_by));
     return code(Exit::failed);

@@ -60,7 +60,7 @@ class Pings {
   mad::Task<> run(mad::Port& port) {
     const mad::Reply<mad::Path> path = co_await session_.resolve(args_.path);
     if (!path) {
-      tell_error(path.error(), out_);
+      print_error(path.error(), out_);
       co_return;
     }
     while (args_.count == 0 || sent_ < args_.count) {
@@ -71,7 +71,7 @@ class Pings {
       if (reply)
         show(*reply, session_.now() - began);
       else if (reply.error().fault() != mad::Fault::cancelled)
-        tell_error(reply.error(), out_);
+        print_error(reply.error(), out_);
     }
   }
   int tell(const mad::Port& port) const {

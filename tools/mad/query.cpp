@@ -99,7 +99,7 @@ int run_query(const QueryArgs& args, Output& out) {
       if (first.size() > rmpp_flags_at) first[rmpp_flags_at] &= 0xFE;
       show_reply({std::move(first), {}}, args, out);
     }
-    return tell_error(error, out);
+    return print_error(error, out);
   }
   show_reply(**reply, args, out);
   return code(Exit::ok);

@@ -189,7 +189,7 @@ class Queries {
 
 int ask_all(const SaArgs& args, MadSession& session, Output& out) {
   const StopSignals signals;
-  LongWork work(out, "queries", args.pairs.size());
+  CommandProgress work(out, "queries", args.pairs.size());
   Queries queries(args, session, out);
   const Instant began = session.now();
   mad_driver::RunHooks hooks = work.hooks([&] { return queries.done(); });
@@ -237,7 +237,7 @@ int run_sa(SaArgs& args, Output& out) {
     const Subnet subnet = discover_subnet(**session, {}, out);
     if (!subnet.cut_by.empty())
       return out.error(Exit::failed, fmt::format("discovery was incomplete: {}", subnet.cut_by));
-    good = tell_doubts(subnet, out);
+    good = print_doubts(subnet, out);
     if (const std::string wrong = add_pairs(adapter_lids(subnet.found.topology), args); !wrong.empty())
       return out.error(Exit::environment, wrong);
   }

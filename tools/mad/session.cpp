@@ -153,7 +153,7 @@ Json error_json(const mad::MadError& error) {
           {"context", error.context()}};
 }
 
-int tell_error(const mad::MadError& error, Output& out) {
+int print_error(const mad::MadError& error, Output& out) {
   out.object(error_json(error));
   std::string text = error.dump();
   while (text.ends_with('\n')) text.pop_back();

@@ -81,7 +81,7 @@ class MadSession {
 };
 
 /// Prints a request without an answer, with request, reply and contexts, as text or JSON. Returns the exit code.
-int tell_error(const mad::MadError& error, Output& out);
+int print_error(const mad::MadError& error, Output& out);
 Json error_json(const mad::MadError& error);
 
 }  // namespace parley::tools

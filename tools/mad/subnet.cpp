@@ -8,11 +8,11 @@
 
 namespace parley::tools {
 
-LongWork::LongWork(Output& out, std::string unit, std::uint64_t total) {
+CommandProgress::CommandProgress(Output& out, std::string unit, std::uint64_t total) {
   if (Progress::standard_error_is_terminal()) progress_.emplace(out, std::move(unit), total);
 }
 
-mad_driver::RunHooks LongWork::hooks(std::function<std::uint64_t()> done, std::function<std::string()> remark) {
+mad_driver::RunHooks CommandProgress::hooks(std::function<std::uint64_t()> done, std::function<std::string()> remark) {
   mad_driver::RunHooks out;
   out.stop = [] { return StopSignals::requested(); };
   if (!progress_) return out;
@@ -22,7 +22,7 @@ mad_driver::RunHooks LongWork::hooks(std::function<std::uint64_t()> done, std::f
   return out;
 }
 
-void LongWork::clear() {
+void CommandProgress::clear() {
   if (progress_) progress_->clear();
 }
 
@@ -33,7 +33,7 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
     return subnet;
   }
   const StopSignals signals;
-  LongWork work(out, "requests", 0);
+  CommandProgress work(out, "requests", 0);
   options.path = session.with_options(options.path);
   const auto hooks = work.hooks([&] { return subnet.found.asked; },
                                 [&] { return counted(subnet.found.topology.nodes().size(), "node"); });
@@ -63,7 +63,7 @@ std::vector<std::string> doubts_about(const Subnet& subnet) {
   return out;
 }
 
-bool tell_doubts(const Subnet& subnet, Output& out) {
+bool print_doubts(const Subnet& subnet, Output& out) {
   const auto doubts = doubts_about(subnet);
   for (const std::string& doubt : doubts) out.note(doubt);
   return doubts.empty();

@@ -12,9 +12,9 @@
 namespace parley::tools {
 
 /// Shows progress on a terminal only, and ends at SIGINT or SIGTERM. Needs a StopSignals for its lifetime.
-class LongWork {
+class CommandProgress {
  public:
-  LongWork(Output& out, std::string unit, std::uint64_t total);
+  CommandProgress(Output& out, std::string unit, std::uint64_t total);
   /// `done` and `remark` are called when progress is shown.
   mad_driver::RunHooks hooks(std::function<std::uint64_t()> done, std::function<std::string()> remark = {});
   void clear();
@@ -32,7 +32,7 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
 /// Why a complete discovery is doubtful, a sentence each; empty: it is not.
 std::vector<std::string> doubts_about(const Subnet& subnet);
 /// Prints them to standard error. Returns false if there are any.
-bool tell_doubts(const Subnet& subnet, Output& out);
+bool print_doubts(const Subnet& subnet, Output& out);
 /// "54 switches, 648 channel adapters, 1296 links"
 std::string summary_text(const mad::Topology& topology);
 /// {"event": "summary", ...} without the keys that a command adds.

@@ -168,7 +168,7 @@ int run_top(const TopArgs& args, Output& out) {
   if (places.empty())
     return out.error(Exit::environment,
                      "no linked port has a LID, which reading counters needs: no subnet manager has run");
-  const bool good = tell_doubts(subnet, out);
+  const bool good = print_doubts(subnet, out);
   int status = Top(args, **session, subnet.found.topology, std::move(places), out).run();
   if (status == code(Exit::ok) && !good) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);

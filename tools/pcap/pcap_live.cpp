@@ -74,7 +74,7 @@ class Live {
     reports_ = &*reports;
     if (const auto wrong = open()) return out_.error(wrong->exit, wrong->text);
     const StopSignals signals;
-    tell_begin();
+    print_start();
     const Steady::time_point begun = Steady::now();
     while (end_.empty()) {
       turn(turn_wait);
@@ -88,13 +88,13 @@ class Live {
 
  private:
   std::optional<Complaint> open();
-  void tell_begin();
+  void print_start();
   void turn(Duration wait);
   std::size_t read(Duration wait);
   void packet(const pcap_driver::LivePacket& p);
   void take_rest();
   void count_drops();
-  void tell_drops();
+  void print_drops();
   void ended(const capture::ConnectionReport& c);
   void ended(const capture::NegotiationReport& n);
   void print(const capture::ConnectionReport& c);
@@ -148,7 +148,7 @@ std::optional<Complaint> Live::open() {
   return std::nullopt;
 }
 
-void Live::tell_begin() {
+void Live::print_start() {
   std::string text =
       fmt::format("capturing on {}, link type {}", args_.interface, capture::link_type_text(capture_->link_type()));
   if (!filter_.empty()) text += fmt::format(", filter '{}'", filter_);
@@ -197,7 +197,7 @@ void Live::turn(Duration wait) {
   }
   if (drops_.all() > drops_told_ && now - drops_told_at_ >= drops_told_every) {
     drops_told_at_ = now;
-    tell_drops();
+    print_drops();
   }
   for (const capture::ConnectionReport& c : analyzer_.take_ended(wall_clock_now())) ended(c);
   for (const capture::NegotiationReport& n : analyzer_.take_negotiations()) ended(n);
@@ -216,7 +216,7 @@ void Live::count_drops() {
   analyzer_.dropped(drops_.all() - before);
 }
 
-void Live::tell_drops() {
+void Live::print_drops() {
   out_.note(
       fmt::format("parley pcap live: {} dropped by the kernel, {} by the interface so far: the verdicts that they "
                   "touch are partial; a filter or a larger --buffer may help",
@@ -276,7 +276,7 @@ std::string Live::recorded_text(std::uint64_t first_frame, std::uint64_t last_fr
 
 int Live::finish() {
   count_drops();
-  if (drops_.all() > drops_told_) tell_drops();
+  if (drops_.all() > drops_told_) print_drops();
   if (ring_ && fault_.empty())
     if (const auto written = ring_->finish(); !written) broken(written.error().text);
   if (drops_.all() > 0)

@@ -276,7 +276,7 @@ int Connector::run() {
   const auto pd = session_.pd(session_.device());
   if (!pd) return context_.out.error(pd.error().exit, pd.error().text);
   pd_ = *pd;
-  report_.tell_failures(args_.count > 1);
+  report_.report_failures(args_.count > 1);
   tend();
   while (!attempts_.empty() && !Session::stopped()) {
     session_.turn(next_deadline());

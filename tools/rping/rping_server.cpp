@@ -59,7 +59,7 @@ class Server {
   void tend();
   Instant next_deadline() const;
   void close_all();
-  void tell_turned_away(const std::optional<cm::TurnedAway>& news);
+  void print_turned_away(const std::optional<cm::TurnedAway>& news);
   void debug(const ClientOf& client, const std::string& text);
   int summary();
 
@@ -101,7 +101,7 @@ int Server::run(const Address& local) {
     return context_.out.error(exit_for(*listen_failure_), listen_failure_text(*listen_failure_, local));
   listener_.destroy();
   close_all();
-  tell_turned_away(turned_away_.finish());
+  print_turned_away(turned_away_.finish());
   return summary();
 }
 
@@ -171,7 +171,7 @@ void Server::handle(const cm::Event& event) {
   }
 }
 
-void Server::tell_turned_away(const std::optional<cm::TurnedAway>& news) {
+void Server::print_turned_away(const std::optional<cm::TurnedAway>& news) {
   if (!news) return;
   context_.out.note("note: " + turned_away_text(*news));
   report_.event(*news);
@@ -285,7 +285,7 @@ void Server::end(std::uint64_t number) {
 }
 
 void Server::tend() {
-  tell_turned_away(turned_away_.poll(session_.now()));
+  print_turned_away(turned_away_.poll(session_.now()));
   std::vector<std::uint64_t> over;
   for (auto& [number, client] : clients_) {
     serve(client);

@@ -67,7 +67,7 @@ void UdpingGroup::make_queue_pair() {
   auto qp = device.create_qp(link_->init());
   if (!qp) return fault("cannot make a queue pair", qp.error());
   qp_ = std::move(*qp);
-  if (const auto moved = nic::take_to_rts(*qp_, wire::ib::udp_q_key); !moved)
+  if (const auto moved = nic::move_to_rts(*qp_, wire::ib::udp_q_key); !moved)
     return fault("cannot move the queue pair", moved.error());
   link_->attach(*qp_);
 }

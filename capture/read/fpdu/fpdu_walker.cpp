@@ -291,10 +291,10 @@ bool FpduWalker::step(FpduSink& sink) {
   }
   if (!begun_) {
     std::uint32_t proof = 0;
-    const Beginning b = beginning(proof);
-    if (b == Beginning::wait) return false;
+    const MarkerCheck b = check_markers(proof);
+    if (b == MarkerCheck::wait) return false;
     begun_ = true;
-    if (b == Beginning::otherwise) {
+    if (b == MarkerCheck::otherwise) {
       markers_ = markers_ == Known::yes ? Known::no : Known::yes;
       sink.markers_differ(markers_ == Known::yes, mark_at(base_ + proof - 1).ref);
     }
@@ -353,30 +353,30 @@ bool FpduWalker::step(FpduSink& sink) {
 /// Whether the stream begins with a marker although none was agreed, or without one although markers were agreed
 /// (RFC 5044 §4.3). Only a good FPDU under the other reading proves it. Octets that fit the agreement are never held
 /// back. `total`: the octets of that FPDU.
-FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
-  if (base_ != 0 || resync_) return Beginning::as_agreed;
+FpduWalker::MarkerCheck FpduWalker::check_markers(std::uint32_t& total) {
+  if (base_ != 0 || resync_) return MarkerCheck::as_agreed;
   const bool agreed = markers_ == Known::yes;
-  if (size() < 2 || unknown_in(0, 2)) return size() < 2 ? Beginning::wait : Beginning::as_agreed;
+  if (size() < 2 || unknown_in(0, 2)) return size() < 2 ? MarkerCheck::wait : MarkerCheck::as_agreed;
   Reader head(view(0, 2));
   const bool zero = head.be16() == 0;
-  if (zero == agreed) return Beginning::as_agreed;
+  if (zero == agreed) return MarkerCheck::as_agreed;
   // A marker's reserved half may have bits set. Its FPDUPTR is 0 here; a DDP header has its nonzero version there.
-  if (agreed && size() > 2 && !unknown_in(2, 3) && Reader(view(2, 1)).u8() == 0) return Beginning::as_agreed;
+  if (agreed && size() > 2 && !unknown_in(2, 3) && Reader(view(2, 1)).u8() == 0) return MarkerCheck::as_agreed;
   const std::uint64_t header = agreed ? 0 : PARLEY_MPA_MARKER_LEN;
-  if (end() < header + 2) return Beginning::wait;
-  if (unknown_in(0, header + 2)) return Beginning::as_agreed;
+  if (end() < header + 2) return MarkerCheck::wait;
+  if (unknown_in(0, header + 2)) return MarkerCheck::as_agreed;
   Reader r(view(0, header + 2));
   // A marker between FPDUs has FPDUPTR 0; a DDP header would follow a ULPDU_Length of 0.
-  if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
+  if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return MarkerCheck::as_agreed;
   const std::uint32_t length = r.be16();
-  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;
-  if (!plausible_head(header + PARLEY_MPA_LEN_LEN, length, !agreed)) return Beginning::as_agreed;
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return MarkerCheck::as_agreed;
+  if (!plausible_head(header + PARLEY_MPA_LEN_LEN, length, !agreed)) return MarkerCheck::as_agreed;
   total = wire_size(0, length, !agreed);
-  if (size() < total) return Beginning::wait;
+  if (size() < total) return MarkerCheck::wait;
   markers_ = agreed ? Known::no : Known::yes;
   const Guess guess = judge(0);
   markers_ = agreed ? Known::yes : Known::no;
-  return guess == Guess::good ? Beginning::otherwise : Beginning::as_agreed;
+  return guess == Guess::good ? MarkerCheck::otherwise : MarkerCheck::as_agreed;
 }
 
 void FpduWalker::strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) {

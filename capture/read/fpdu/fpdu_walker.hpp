@@ -111,8 +111,8 @@ class FpduWalker {
   void append(ConstBytes in);
   void walk(FpduSink& sink);
   bool step(FpduSink& sink);
-  enum class Beginning : std::uint8_t { as_agreed, otherwise, wait };
-  Beginning beginning(std::uint32_t& total);
+  enum class MarkerCheck : std::uint8_t { as_agreed, otherwise, wait };
+  MarkerCheck check_markers(std::uint32_t& total);
   bool build(std::uint64_t at, std::uint32_t length, std::uint32_t total, WalkedFpdu& out);
   void strip_markers(std::uint64_t first_marker, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out);
   void consume(std::uint64_t to);

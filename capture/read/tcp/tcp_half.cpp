@@ -191,7 +191,7 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
       }
       stop = it->first;
     }
-    Held piece;
+    BufferedSegment piece;
     piece.length = static_cast<std::uint32_t>(stop - begin);
     piece.start = begin == at;
     piece.ref = ref;
@@ -211,7 +211,7 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
 void TcpHalf::trim(ReassemblyBudget& budget) {
   while (!held_.empty() && held_.begin()->first < position_) {
     auto node = held_.extract(held_.begin());
-    Held& h = node.mapped();
+    BufferedSegment& h = node.mapped();
     const std::uint64_t back = std::min<std::uint64_t>(position_ - node.key(), h.length);
     const std::size_t known = std::min<std::size_t>(back, h.data.size());
     held_octets_ -= back;
@@ -229,7 +229,7 @@ void TcpHalf::drain(ReassemblyBudget& budget, HalfSink& sink) {
   trim(budget);
   while (!held_.empty() && held_.begin()->first == position_ && !must_wait(held_.begin()->second.ref)) {
     const auto node = held_.extract(held_.begin());
-    const Held& h = node.mapped();
+    const BufferedSegment& h = node.mapped();
     held_octets_ -= h.length;
     budget.used -= h.data.size();
     deliver(h.data, h.length, h.ref, h.start, budget, sink);

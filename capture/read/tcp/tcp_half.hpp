@@ -74,7 +74,7 @@ class TcpHalf {
   /// Do not wait for the opposite direction any more, now or later.
   void never_wait() { vain_waits_ = vain_waits_max; }
   /// Delivers segments that need not wait any longer.
-  void go_on(ReassemblyBudget& budget, HalfSink& sink) { drain(budget, sink); }
+  void deliver_buffered(ReassemblyBudget& budget, HalfSink& sink) { drain(budget, sink); }
   /// Reports the octets up to `position` that were not captured as missing.
   void concede(std::uint64_t position, const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
 
@@ -87,7 +87,7 @@ class TcpHalf {
   bool differed() const { return differed_; }
 
  private:
-  struct Held {
+  struct BufferedSegment {
     Bytes data;
     std::uint32_t length = 0;  ///< on the wire; data may be shorter
     bool start = true;
@@ -131,9 +131,10 @@ class TcpHalf {
   std::uint64_t peer_position_ = 0;
   std::uint32_t waiting_ = 0, vain_waits_ = 0;
   std::uint64_t held_octets_ = 0;
-  std::map<std::uint64_t, Held> held_;  // by position, from position_ on, disjoint; bounded by held_octets_max
-  Bytes history_;                       // ring of delivered octets: position p at p modulo its size, a power of two
-  std::size_t history_known_ = 0;       // octets before position_ that it holds
+  std::map<std::uint64_t, BufferedSegment>
+      held_;                       // by position, from position_ on, disjoint; bounded by held_octets_max
+  Bytes history_;                  // ring of delivered octets: position p at p modulo its size, a power of two
+  std::size_t history_known_ = 0;  // octets before position_ that it holds
 };
 
 }  // namespace parley::capture

@@ -56,7 +56,7 @@ void note_sequence(Half& h, const wire::TcpSegmentView& t) {
 /// Delivers segments that waited for octets of the other direction if these were read or waited for too long. `now`:
 /// stop waiting.
 template <class Half>
-void go_on_together(Half (&halves)[2], bool now, const SegmentRef& ref, ReassemblyBudget& budget) {
+void deliver_both(Half (&halves)[2], bool now, const SegmentRef& ref, ReassemblyBudget& budget) {
   for (bool moved = true; moved;) {
     moved = false;
     for (unsigned i = 0; i < 2; ++i) {
@@ -64,7 +64,7 @@ void go_on_together(Half (&halves)[2], bool now, const SegmentRef& ref, Reassemb
       if (now) h.tcp.never_wait();
       h.tcp.heard(peer.tcp.position());
       const std::uint64_t before = h.tcp.position();
-      h.tcp.go_on(budget, h);
+      h.tcp.deliver_buffered(budget, h);
       moved = moved || h.tcp.position() != before;
     }
   }
@@ -74,7 +74,7 @@ void go_on_together(Half (&halves)[2], bool now, const SegmentRef& ref, Reassemb
     if (wanted == 0 || !h.tcp.waited_long()) continue;
     peer.tcp.concede(wanted, ref, budget, peer);
     h.tcp.heard(peer.tcp.position());
-    h.tcp.go_on(budget, h);
+    h.tcp.deliver_buffered(budget, h);
   }
 }
 
@@ -87,10 +87,10 @@ void settle_waits_of(Half (&halves)[2], const SegmentRef& ref, ReassemblyBudget&
       while (const std::uint64_t wanted = h.tcp.waits_for()) {
         peer.tcp.concede(wanted, ref, budget, peer);
         h.tcp.heard(peer.tcp.position());
-        h.tcp.go_on(budget, h);
+        h.tcp.deliver_buffered(budget, h);
       }
       peer.tcp.heard(h.tcp.position());
-      peer.tcp.go_on(budget, peer);
+      peer.tcp.deliver_buffered(budget, peer);
     }
 }
 

@@ -151,7 +151,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
                                              !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
     // IBA §12.9: each of the two sides has its own messages.
     if (roles_known())
-      findings_.tell(
+      findings_.report(
           IbRule::cm_role, m.ref.frame, from,
           fmt::format(" sent {} {}, which only the {} sends", m.message.type() == CmMessageType::rtu ? "an" : "a",
                       to_string(m.message.type()), to_string(*due)));
@@ -159,28 +159,28 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   }
   switch (m.message.type()) {
     case CmMessageType::req:
-      take_req(from, m, std::get<CmReq>(m.message.body));
+      handle_req(from, m, std::get<CmReq>(m.message.body));
       if (req_) check_early(from, m, before, req_->remote_cm_response_timeout);
       break;
     case CmMessageType::rep:
       if (is_of_before(m)) break;
-      take_rep(from, m, std::get<CmRep>(m.message.body));
+      handle_rep(from, m, std::get<CmRep>(m.message.body));
       check_rep_count(m);
       // The responder may answer a retransmitted REQ at once. Otherwise it must wait before it retransmits the REP.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
         check_early(from, m, before, req_->local_cm_response_timeout);
       break;
-    case CmMessageType::rtu: take_rtu(m); break;
-    case CmMessageType::mra: take_mra(from, m, std::get<wire::ib::CmMra>(m.message.body)); break;
-    case CmMessageType::rej: take_rej(from, m, std::get<wire::ib::CmRej>(m.message.body)); break;
-    case CmMessageType::dreq: take_dreq(from, m, std::get<wire::ib::CmDreq>(m.message.body)); break;
+    case CmMessageType::rtu: handle_rtu(m); break;
+    case CmMessageType::mra: handle_mra(from, m, std::get<wire::ib::CmMra>(m.message.body)); break;
+    case CmMessageType::rej: handle_rej(from, m, std::get<wire::ib::CmRej>(m.message.body)); break;
+    case CmMessageType::dreq: handle_dreq(from, m, std::get<wire::ib::CmDreq>(m.message.body)); break;
     case CmMessageType::drep:
       drep_[index_of(from)] = m.ref;
       if (left_[index_of(from)].frame == 0) left_[index_of(from)] = m.ref;
       if (seen_.drep_frame == 0) seen_.drep_frame = m.ref.frame;
       break;
-    case CmMessageType::sidr_req: take_sidr_req(from, m, std::get<wire::ib::CmSidrReq>(m.message.body)); break;
-    case CmMessageType::sidr_rep: take_sidr_rep(from, m, std::get<wire::ib::CmSidrRep>(m.message.body)); break;
+    case CmMessageType::sidr_req: handle_sidr_req(from, m, std::get<wire::ib::CmSidrReq>(m.message.body)); break;
+    case CmMessageType::sidr_rep: handle_sidr_rep(from, m, std::get<wire::ib::CmSidrRep>(m.message.body)); break;
     case CmMessageType::lap:
     case CmMessageType::apr: break;
   }
@@ -229,7 +229,7 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
     findings_.departs(Departure::forgets_in_timewait, m.ref.frame, from,
                       " takes the REQ of a connection that is over for a new one");
   else if (answers)
-    findings_.tell(
+    findings_.report(
         IbRule::cm_restarted, m.ref.frame, from,
         fmt::format(" answered the REQ as {:#010x} in frame {}, and its repetition as {:#010x}: it was started again, "
                     "or has forgotten its answer",
@@ -263,9 +263,9 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
   if (ids_exchanged(from, ids)) {
-    findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
-                   fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
-                               to_string(m.message.type())));
+    findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
+                     fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
+                                 to_string(m.message.type())));
     if (!mine) mine = ids.remote;
     return;
   }
@@ -281,9 +281,9 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     } else if (another || (responders && may_be_of_next_answer(from, m))) {
       return;
     } else if (*known != told) {
-      findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
-                     fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",
-                                 to_string(m.message.type()), told, whose, *known));
+      findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
+                       fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",
+                                   to_string(m.message.type()), told, whose, *known));
     }
   };
   check(mine, ids.local, "its sender");
@@ -296,9 +296,9 @@ void CmExchange::check_reserved(Side from, const CmSeen& m) {
   m.message.emit(again);
   const auto [theirs, ours] = std::mismatch(m.mad.begin(), m.mad.end(), again.begin(), again.end());
   if (theirs == m.mad.end()) return;
-  findings_.tell(IbRule::cm_reserved, m.ref.frame, from,
-                 fmt::format("'s {} has reserved bits set in octet {} of its MAD (0x{:02x})",
-                             to_string(m.message.type()), theirs - m.mad.begin(), *theirs));
+  findings_.report(IbRule::cm_reserved, m.ref.frame, from,
+                   fmt::format("'s {} has reserved bits set in octet {} of its MAD (0x{:02x})",
+                               to_string(m.message.type()), theirs - m.mad.begin(), *theirs));
 }
 
 void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
@@ -312,31 +312,31 @@ void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before,
       m.ref.at - mra.ref.at >= paths_apart) {
     const Duration held = m.ref.at - mra.ref.at;
     if (held + same_moment < least_wait(mra.timeout))
-      findings_.tell(IbRule::cm_early, m.ref.frame, from,
-                     fmt::format(" sent its {} again {} after an MRA (frame {}), by which its peer has {} to answer",
-                                 to_string(m.message.type()), duration_text(held), mra.ref.frame,
-                                 duration_text(wire::ib::timeout_of(mra.timeout))));
+      findings_.report(IbRule::cm_early, m.ref.frame, from,
+                       fmt::format(" sent its {} again {} after an MRA (frame {}), by which its peer has {} to answer",
+                                   to_string(m.message.type()), duration_text(held), mra.ref.frame,
+                                   duration_text(wire::ib::timeout_of(mra.timeout))));
     return;
   }
   if (since >= (mra.shortest ? std::min(due, *mra.shortest) : due)) return;
-  findings_.tell(
+  findings_.report(
       IbRule::cm_early, m.ref.frame, from,
       fmt::format(" sent its {} again after {} (frame {}); its peer has {} to answer", to_string(m.message.type()),
                   duration_text(since), before.last.frame, duration_text(wire::ib::timeout_of(timeout))));
 }
 
-void CmExchange::take_req(Side from, const CmSeen& m, const CmReq& req) {
+void CmExchange::handle_req(Side from, const CmSeen& m, const CmReq& req) {
   req_since_rej_ = true;
   if (req_) {
     if (!(*req_ == req))
       // IBA §12.6.5: a retransmitted REQ is identical to the first.
-      findings_.tell(IbRule::cm_req_changed, m.ref.frame, from,
-                     fmt::format("'s REQ is another one than that of frame {} with the same communication ID: {}",
-                                 seen_.req_frame, differences(*req_, req)));
+      findings_.report(IbRule::cm_req_changed, m.ref.frame, from,
+                       fmt::format("'s REQ is another one than that of frame {} with the same communication ID: {}",
+                                   seen_.req_frame, differences(*req_, req)));
     const Sendings& sent = sendings_of(CmMessageType::req, from);
     // IBA §12.6.5: Max CM Retries.
     if (sent.count == std::uint64_t{req_->max_cm_retries} + 2)
-      findings_.tell(
+      findings_.report(
           IbRule::cm_retries, m.ref.frame, from,
           fmt::format(" sent its REQ again {} times; it announced {} at most", sent.count - 1, req_->max_cm_retries));
     return;
@@ -357,20 +357,20 @@ void CmExchange::take_req(Side from, const CmSeen& m, const CmReq& req) {
 
 void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
   if (octets_of_mtu(req.path_mtu) == 0)
-    findings_.tell(IbRule::cm_path_mtu, m.ref.frame, from,
-                   fmt::format("'s REQ has path MTU {}; 1 to 5 are 256 to 4096 octets", req.path_mtu));
+    findings_.report(IbRule::cm_path_mtu, m.ref.frame, from,
+                     fmt::format("'s REQ has path MTU {}; 1 to 5 are 256 to 4096 octets", req.path_mtu));
   if (req.service == wire::ib::CmService::extended && !req.is_xrc())
-    findings_.tell(
+    findings_.report(
         IbRule::cm_service, m.ref.frame, from,
         fmt::format("'s REQ asks for the extended transport type {}; there is only 1 (XRC)", req.extended_service));
   if (!is_usable_qpn(req.local_qpn))
-    findings_.tell(IbRule::cm_req_qpn, m.ref.frame, from,
-                   fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
+    findings_.report(IbRule::cm_req_qpn, m.ref.frame, from,
+                     fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
   // IBA Annex A17: the GID in the REQ is the source address of the packet.
   if (m.network != nullptr && req.primary.local_gid != m.network->source)
-    findings_.tell(IbRule::cm_gid, m.ref.frame, from,
-                   fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
-                               gid_text(m.network->source)));
+    findings_.report(IbRule::cm_gid, m.ref.frame, from,
+                     fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
+                                 gid_text(m.network->source)));
   check_cma(from, m, req.service_id, req.private_data);
 }
 
@@ -380,7 +380,7 @@ void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id,
   if (!service || (service->space != wire::ib::PortSpace::tcp && service->space != wire::ib::PortSpace::udp)) return;
   const auto header = wire::ib::CmaHeader::parse(private_data);
   if (!header) {
-    findings_.tell(
+    findings_.report(
         IbRule::cm_cma_header, m.ref.frame, from,
         fmt::format("'s {} for a service of RDMA IP CM: {}", to_string(m.message.type()), header.error().sentence()));
     return;
@@ -388,7 +388,7 @@ void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id,
   seen_.source_port = header->source.port;
   const auto differs = [&](const Address& told, const Gid& gid, std::string_view which) {
     if (gid_of(told) == gid || is_link_local_gid(gid) != told.is_link_local()) return;
-    findings_.tell(
+    findings_.report(
         IbRule::cm_cma_address, m.ref.frame, from,
         fmt::format("'s {} has {} as its {} address, and {} {}", to_string(m.message.type()), gid_text(gid_of(told)),
                     which, which == "source" ? "comes from" : "goes to", gid_text(gid)));
@@ -398,9 +398,9 @@ void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id,
   differs(header->destination, m.network->destination, "destination");
 }
 
-void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
+void CmExchange::handle_rep(Side from, const CmSeen& m, const CmRep& rep) {
   if (rej_.frame != 0 && !req_since_rej_ && m.ref.at - rej_.at >= same_moment)
-    findings_.tell(
+    findings_.report(
         IbRule::cm_after_rej, m.ref.frame, from,
         fmt::format(" sent a REP after its REJ of the same REQ (frame {}); no REQ is between them", rej_.frame));
   const bool exchanged = ids_exchanged(from, ids_of(m.message));
@@ -415,7 +415,7 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
     same.remote_comm_id = rep_->remote_comm_id;
     if (!(*rep_ == same))
       // IBA §12.6.8: a retransmitted REP is identical to the first.
-      findings_.tell(
+      findings_.report(
           IbRule::cm_rep_changed, m.ref.frame, from,
           fmt::format("'s REP is another one than that of frame {}: {}", seen_.rep_frame, differences(*rep_, rep)));
     return;
@@ -434,20 +434,21 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
   if (req_ && octets_of_mtu(req_->path_mtu) == 0)
     findings_.departs(Departure::takes_path_mtu, m.ref.frame, from,
                       fmt::format(" accepted a REQ with path MTU {}", req_->path_mtu));
-  tell_early_rtu(m);
+  report_early_rtu(m);
 }
 
 void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
   const bool xrc = seen_.qp == IbQp::xrc;
   const std::uint32_t qpn = xrc ? rep.local_eecn : rep.local_qpn;
   if (req_ && !is_usable_qpn(qpn))
-    findings_.tell(IbRule::cm_rep_qpn, m.ref.frame, from,
-                   fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
+    findings_.report(
+        IbRule::cm_rep_qpn, m.ref.frame, from,
+        fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
   // IBA §12.6.8: the initiator depth of the REP is at most the responder resources of the REQ.
   if (req_ && seen_.qp != IbQp::uc && rep.initiator_depth > req_->responder_resources)
-    findings_.tell(IbRule::cm_rep_depths, m.ref.frame, from,
-                   fmt::format("'s REP has initiator depth {}; the REQ has responder resources for {}",
-                               rep.initiator_depth, req_->responder_resources));
+    findings_.report(IbRule::cm_rep_depths, m.ref.frame, from,
+                     fmt::format("'s REP has initiator depth {}; the REQ has responder resources for {}",
+                                 rep.initiator_depth, req_->responder_resources));
 }
 
 }  // namespace parley::capture

@@ -17,9 +17,9 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
   const std::uint64_t told = m.message.transaction_id;
   const auto tell = [&](std::uint64_t due, std::string_view whose) {
     if (told != due)
-      findings_.tell(IbRule::cm_transaction, m.ref.frame, from,
-                     fmt::format("'s {} has the transaction ID {:#x}; that of the {} is {:#x}",
-                                 to_string(m.message.type()), told, whose, due));
+      findings_.report(IbRule::cm_transaction, m.ref.frame, from,
+                       fmt::format("'s {} has the transaction ID {:#x}; that of the {} is {:#x}",
+                                   to_string(m.message.type()), told, whose, due));
   };
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
@@ -58,8 +58,9 @@ bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
 // Checks assigned values. check_rej() checks the reason of a REJ.
 void CmExchange::check_codes(Side from, const CmSeen& m) {
   const auto tell = [&](std::string_view field, int code) {
-    findings_.tell(IbRule::cm_unassigned, m.ref.frame, from,
-                   fmt::format("'s {} has the {} {}, which is not assigned", to_string(m.message.type()), field, code));
+    findings_.report(
+        IbRule::cm_unassigned, m.ref.frame, from,
+        fmt::format("'s {} has the {} {}, which is not assigned", to_string(m.message.type()), field, code));
   };
   const auto about = [&](CmAbout what) {
     if (what > CmAbout::other) tell("message number", static_cast<int>(what));
@@ -81,10 +82,10 @@ void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
     return end.frame != 0 && m.ref.at - end.at >= same_moment && asked.last.frame < end.frame;
   };
   if (rtu && after(rej_of_rep_))
-    findings_.tell(IbRule::cm_after_rej, m.ref.frame, from,
-                   fmt::format(" sent an RTU after its REJ of the REP (frame {})", rej_of_rep_.frame));
+    findings_.report(IbRule::cm_after_rej, m.ref.frame, from,
+                     fmt::format(" sent an RTU after its REJ of the REP (frame {})", rej_of_rep_.frame));
   else if (after(drep_[index_of(from)]))
-    findings_.tell(
+    findings_.report(
         IbRule::cm_after_drep, m.ref.frame, from,
         fmt::format(" sent {} after its DREP (frame {})", rtu ? "an RTU" : "a REP", drep_[index_of(from)].frame));
 }
@@ -95,13 +96,13 @@ void CmExchange::check_rep_count(const CmSeen& m) {
   const std::uint64_t asked = std::max<std::uint64_t>(sendings_of(CmMessageType::req, Side::initiator).count, 1);
   const std::uint64_t sent = sendings_of(CmMessageType::rep, Side::responder).count;
   if (sent != req_->max_cm_retries + asked + 1) return;
-  findings_.tell(
+  findings_.report(
       IbRule::cm_retries, m.ref.frame, Side::responder,
       fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
 }
 
 /// Notes a side that sent DREQ as often as Max CM Retries allows, without an answer.
-void CmExchange::tell_unanswered_dreqs() {
+void CmExchange::report_unanswered_dreqs() {
   for (const Side from : {Side::initiator, Side::responder}) {
     const Sendings& dreq = sendings_of(CmMessageType::dreq, from);
     const Side peer = other(from);

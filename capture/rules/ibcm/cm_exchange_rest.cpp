@@ -28,26 +28,26 @@ bool only_of_req(CmReject reason) {
 
 // rep.before: the PSNs prove that the responder's GSI sent no packet between that one and this REP. An RTU between the
 // two was sent before there was a REP (IBA §12.9).
-void CmExchange::tell_early_rtu(const CmSeen& rep) {
+void CmExchange::report_early_rtu(const CmSeen& rep) {
   if (restarted_) return;  // the RTU may be for an earlier answer
   if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
-  findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
-                 fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
+  findings_.report(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
+                   fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
 }
 
-void CmExchange::take_rtu(const CmSeen& m) {
+void CmExchange::handle_rtu(const CmSeen& m) {
   if (rtu_.frame != 0) return;
   rtu_ = m.ref;
   seen_.rtu_frame = m.ref.frame;
   if (seen_.rep_frame != 0) seen_.ready = m.ref.at - rep_first_.at;
 }
 
-void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra) {
+void CmExchange::handle_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra) {
   const auto due = sender_of(m.message);
   // IBA §12.6.6: the receiver of a message sends an MRA about it.
   if (due && *due != from && roles_known())
-    findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
-                   fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
+    findings_.report(IbRule::cm_mra_about, m.ref.frame, from,
+                     fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
   if (mra.about == (from == Side::responder ? CmAbout::req : CmAbout::rep)) {
     const Duration asked = least_wait(mra.service_timeout);
     Mra& about = mras_[index_of(other(from))];
@@ -64,22 +64,22 @@ void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& re
   const auto due = sender_of(m.message);
   // IBA §12.6.7: a REJ rejects a message of the peer.
   if (due && *due != from && roles_known())
-    findings_.tell(IbRule::cm_rej_about, m.ref.frame, from,
-                   fmt::format(" sent a REJ of its own {}", to_string(rej.about)));
+    findings_.report(IbRule::cm_rej_about, m.ref.frame, from,
+                     fmt::format(" sent a REJ of its own {}", to_string(rej.about)));
   if (to_string(rej.reason) == "unassigned reason")
-    findings_.tell(IbRule::cm_rej_unassigned, m.ref.frame, from,
-                   fmt::format("'s REJ has the reason {}, which is not assigned", static_cast<int>(rej.reason)));
+    findings_.report(IbRule::cm_rej_unassigned, m.ref.frame, from,
+                     fmt::format("'s REJ has the reason {}, which is not assigned", static_cast<int>(rej.reason)));
   else if (only_of_req(rej.reason) && rej.about != CmAbout::req)
-    findings_.tell(IbRule::cm_rej_reason, m.ref.frame, from,
-                   fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
-                               to_string(rej.reason)));
+    findings_.report(IbRule::cm_rej_reason, m.ref.frame, from,
+                     fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
+                                 to_string(rej.reason)));
   if (rej.info_length > PARLEY_IBCM_INFO_LEN)
-    findings_.tell(IbRule::cm_rej_info, m.ref.frame, from,
-                   fmt::format("'s REJ announces {} octets of additional information; it has room for {}",
-                               rej.info_length, PARLEY_IBCM_INFO_LEN));
+    findings_.report(IbRule::cm_rej_info, m.ref.frame, from,
+                     fmt::format("'s REJ announces {} octets of additional information; it has room for {}",
+                                 rej.info_length, PARLEY_IBCM_INFO_LEN));
 }
 
-void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+void CmExchange::handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
   check_rej(from, m, rej);
   if (rej.about == CmAbout::req && from == Side::responder) {
     rej_ = m.ref;
@@ -122,7 +122,7 @@ bool CmExchange::is_last_rej(Side from, const wire::ib::CmRej& rej) const {
   return last && last->about == rej.about && last->reason == rej.reason;
 }
 
-void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {
+void CmExchange::handle_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {
   FrameRef& left = left_[index_of(from)];
   if (left.frame == 0) left = m.ref;
   if (seen_.dreq_frame == 0) seen_.dreq_frame = m.ref.frame;
@@ -132,17 +132,17 @@ void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& d
   // If the responder was restarted, the initiator may be ending the earlier connection.
   if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator) &&
       !(ids_of(m.message).remote != ids_[index_of(Side::responder)] && may_be_of_next_answer(from, m)))
-    findings_.tell(IbRule::cm_dreq_qpn, m.ref.frame, from,
-                   fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
+    findings_.report(IbRule::cm_dreq_qpn, m.ref.frame, from,
+                     fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
   if (!theirs) theirs = dreq.remote_qpn;
 }
 
-void CmExchange::take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req) {
+void CmExchange::handle_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req) {
   seen_.sidr = true;
   seen_.qp = IbQp::ud;
   if (sidr_req_) {
     if (!(*sidr_req_ == req))
-      findings_.tell(
+      findings_.report(
           IbRule::cm_req_changed, m.ref.frame, from,
           fmt::format("'s SIDR_REQ is another one than that of frame {} with the same request ID", seen_.req_frame));
     return;
@@ -154,18 +154,18 @@ void CmExchange::take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSid
   check_cma(from, m, req.service_id, req.private_data);
 }
 
-void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep) {
+void CmExchange::handle_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep) {
   seen_.sidr = true;
   seen_.qp = IbQp::ud;
   const bool valid = rep.status == wire::ib::SidrStatus::valid;
   // IBA §12.11.2: the SIDR_REP is about the requested service. A rejecting one may have service ID 0.
   if (sidr_req_ && rep.service_id != sidr_req_->service_id && (valid || rep.service_id != 0))
-    findings_.tell(IbRule::cm_sidr_service, m.ref.frame, from,
-                   fmt::format("'s SIDR_REP is about the service {:#018x}; the SIDR_REQ asked for {:#018x}",
-                               rep.service_id, sidr_req_->service_id));
+    findings_.report(IbRule::cm_sidr_service, m.ref.frame, from,
+                     fmt::format("'s SIDR_REP is about the service {:#018x}; the SIDR_REQ asked for {:#018x}",
+                                 rep.service_id, sidr_req_->service_id));
   if (valid && (rep.qpn < first_free_qpn || rep.qpn == PARLEY_IB_QPN_MULTICAST))
-    findings_.tell(IbRule::cm_sidr_qpn, m.ref.frame, from,
-                   fmt::format("'s SIDR_REP names QPN {:#08x}, which no service can have", rep.qpn));
+    findings_.report(IbRule::cm_sidr_qpn, m.ref.frame, from,
+                     fmt::format("'s SIDR_REP names QPN {:#08x}, which no service can have", rep.qpn));
   if (std::exchange(sidr_rep_, true)) return;
   seen_.rep_frame = m.ref.frame;
   if (sidr_req_) seen_.reply = m.ref.at - sendings_of(CmMessageType::sidr_req, Side::initiator).first.at;
@@ -180,7 +180,7 @@ void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSid
 }
 
 void CmExchange::finish(bool data_of_initiator) {
-  tell_unanswered_dreqs();
+  report_unanswered_dreqs();
   if (seen_.reject || rtu_.frame != 0 || ended() || data_of_initiator) return;
   const auto unanswered = [&](CmMessageType type, Side from) {
     const std::uint64_t n = sendings_of(type, from).count;

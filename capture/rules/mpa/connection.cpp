@@ -143,7 +143,7 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
   classify(h, c, t, frame, at);
   peer.tcp.tick(ref, budget_, peer);
-  if (h.tcp.holding() || peer.tcp.holding()) go_on(ref);
+  if (h.tcp.holding() || peer.tcp.holding()) resume(ref);
   if (t.fin())
     tcp_event(h, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp, t, frame, at,
               repeated_fin ? "FIN again" : "FIN");
@@ -184,9 +184,9 @@ void MpaConnection::forget(std::uint64_t frame) {
   if (picked_up() && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
 }
 
-void MpaConnection::go_on(const SegmentRef& ref) {
+void MpaConnection::resume(const SegmentRef& ref) {
   const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets are needed to decide
-  go_on_together(halves_, now, ref, budget_);
+  deliver_both(halves_, now, ref, budget_);
 }
 
 void MpaConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {

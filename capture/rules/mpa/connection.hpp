@@ -151,7 +151,7 @@ class MpaConnection : SetUpState {
   static SegmentRef acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref);
   void forget(std::uint64_t frame);
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
-  void go_on(const SegmentRef& ref);
+  void resume(const SegmentRef& ref);
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void collect(const EventLimits& events);
   LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
@@ -194,7 +194,7 @@ class MpaConnection : SetUpState {
 
   // connection_again.cpp: another set-up after a rejection
   void find_answered_request(const Half& responder, Half& initiator);
-  bool take_kept_request(Half& initiator, std::uint64_t until);
+  bool handle_kept_request(Half& initiator, std::uint64_t until);
   void kept_after_rejection(Half& initiator);
   void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   static std::uint64_t octets_behind(const Half& h);
@@ -269,9 +269,9 @@ class MpaConnection : SetUpState {
 
   // connection_finish.cpp: the report
   void flush_streams();
-  void tell_tap_the_head(const Half& h);
-  void tell_tap_the_rest();
-  void tell_unread();
+  void tap_head(const Half& h);
+  void tap_rest();
+  void report_unread();
   ConnectionReport report();
   void report_agreement(ConnectionReport& r);
   void report_framing(ConnectionReport& r) const;

@@ -27,7 +27,7 @@ void MpaConnection::find_answered_request(const Half& responder, Half& initiator
   if (!facts_.request || initiator.phase != StreamPhase::after_request || heard <= initiator.startup_length) return;
   if (responder.head.at == responder.base && initiator.counts.missing_octets == 0) return;
   initiator.extra.octets = 0;
-  while (initiator.startup_length < heard && take_kept_request(initiator, heard)) {
+  while (initiator.startup_length < heard && handle_kept_request(initiator, heard)) {
   }
   if (initiator.startup_length == heard) return;
   facts_.request.reset();
@@ -38,7 +38,7 @@ void MpaConnection::find_answered_request(const Half& responder, Half& initiator
 }
 
 /// Takes the next kept octets as a Request if they are one that ends at or before `until`.
-bool MpaConnection::take_kept_request(Half& initiator, std::uint64_t until) {
+bool MpaConnection::handle_kept_request(Half& initiator, std::uint64_t until) {
   constexpr std::size_t longest = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX;
   const Bytes head = initiator.early.head(longest).octets;
   const auto v = wire::MpaFrameView::parse(head);

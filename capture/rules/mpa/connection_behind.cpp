@@ -122,7 +122,7 @@ void MpaConnection::rtr_frame_seen(const Half& h, StartupSeen seen) {
   facts_.rtr_seen = mpa::Rtr::frame;
   facts_.first_fpdu_at = frame.at;
   // A responder that does not know the Rtr frame reads it as an FPDU with RDMAP version 0.
-  rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, frame.frame}, true);
+  rdmap_->record_fault(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, frame.frame}, true);
 }
 
 }  // namespace parley::capture

@@ -28,11 +28,11 @@ void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const S
     c.findings_.add(ref.frame, side, Rule::mpa_second_startup,
                     fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
                                 reply ? "Reply" : "startup frame"));
-  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
-                             .code = 3,
-                             .frame = ref.frame,
-                             .any_code = true,
-                             .end = walker.position() + PARLEY_MPA_HEADER_LEN});
+  c.rdmap_->record_fault(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                                .code = 3,
+                                .frame = ref.frame,
+                                .any_code = true,
+                                .end = walker.position() + PARLEY_MPA_HEADER_LEN});
   LadderEvent* e = c.event(ref.frame, ref.at, index, LadderEvent::Kind::startup,
                            reply ? "a second MPA Reply" : "a second startup frame");
   if (e != nullptr && c.with_fields_) startup_fields(capture::read_startup(frame), e->fields);
@@ -49,12 +49,12 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
         ref.frame, side, Rule::mpa_ulpdu_length,
         fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
-  c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_DDP,
-                             .etype = 2,
-                             .code = 6,
-                             .frame = ref.frame,
-                             .any_code = true,
-                             .end = walker.position() + PARLEY_MPA_LEN_LEN});
+  c.rdmap_->record_fault(side, {.layer = PARLEY_RDMAP_LAYER_DDP,
+                                .etype = 2,
+                                .code = 6,
+                                .frame = ref.frame,
+                                .any_code = true,
+                                .end = walker.position() + PARLEY_MPA_LEN_LEN});
   c.rdmap_->lost(side);
   if (fpdus++ == 0) first_fpdu_frame = ref.frame;
 }
@@ -68,7 +68,7 @@ void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
                                         to_string(other(side)))
                           : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
                                         to_string(side), to_string(other(side))));
-  c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
+  c.rdmap_->record_fault(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
 }
 
 void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
@@ -140,22 +140,22 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
     h.marker_missed = true;
     findings_.add(f.last.frame, side, Rule::mpa_marker_missing,
                   fmt::format("the {} left out the marker at stream position {}", to_string(side), f.missing_marker));
-    rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
-                             .code = 2,
-                             .frame = f.last.frame,
-                             .any_code = true,
-                             .end = f.position + f.wire_octets});
+    rdmap_->record_fault(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
+                                .code = 2,
+                                .frame = f.last.frame,
+                                .any_code = true,
+                                .end = f.position + f.wire_octets});
   } else if (f.crc == WalkedFpdu::Crc::bad) {
     findings_.add(f.last.frame, side, Rule::mpa_crc,
                   fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
                               f.crc_sent, f.crc_computed));
-    rdmap_->complaint(
+    rdmap_->record_fault(
         side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 2, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
     findings_.add(f.last.frame, side, Rule::mpa_marker_pointer,
                   fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
-    rdmap_->complaint(
+    rdmap_->record_fault(
         side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 3, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)

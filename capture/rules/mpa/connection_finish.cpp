@@ -126,13 +126,13 @@ void MpaConnection::suspect_lost_wakeup() {
 }
 
 // Passes an incomplete startup frame to the tap, because it is judged as well.
-void MpaConnection::tell_tap_the_head(const Half& h) {
+void MpaConnection::tap_head(const Half& h) {
   if (tap_ != nullptr && !h.head.octets.empty() && !h.head.tapped) tap_->startup(tapped(h), h.head.at, h.head.octets);
 }
 
-void MpaConnection::tell_tap_the_rest() {
+void MpaConnection::tap_rest() {
   for (const Half& h : halves_) {
-    tell_tap_the_head(h);
+    tap_head(h);
     if (h.phase == StreamPhase::rtr_or_fpdu && !h.early.empty())
       tap_->startup(tapped(h), h.early.at(), h.early.front().data);
     if (h.phase == StreamPhase::fpdus && h.walker.left() > 0)
@@ -151,7 +151,7 @@ std::optional<TerminateSeen> MpaConnection::first_terminate() const {
 }
 
 // Tells RdmapCheck which directions have unread octets: they may hold the segment that a Terminate quotes.
-void MpaConnection::tell_unread() {
+void MpaConnection::report_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
     const bool unread =
@@ -178,7 +178,7 @@ void MpaConnection::flush_streams() {
 
 ConnectionReport MpaConnection::finish() {
   flush_streams();
-  if (tap_ != nullptr) tell_tap_the_rest();
+  if (tap_ != nullptr) tap_rest();
   ConnectionReport r = report();
   for (Half& h : halves_) h.tcp.forget(budget_);
   return r;
@@ -220,7 +220,7 @@ ConnectionReport MpaConnection::report() {
   finish_startup();
   ConnectionReport r;
   r.outcome = judge_outcome();
-  tell_unread();
+  report_unread();
   const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
   if (rdmap_) rdmap_->finish(seen_.frame, end_of(Side::initiator), end_of(Side::responder));
   finish_set_up();

@@ -227,7 +227,7 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
 void MpaConnection::rejected(Half& responder, Half& initiator) {
   set_up(SetUpInput::reply_rejects);
   for (Half& each : halves_) each.move(StreamInput::rejection);
-  tell_tap_the_head(initiator);
+  tap_head(initiator);
   responder.head.octets.clear();
   initiator.head.octets.clear();
   if (!facts_.request)

@@ -101,7 +101,7 @@ std::optional<NegFault> check_qp_items(Reader r, bool ud) {
   return std::nullopt;
 }
 
-void take_qp_item(QpSeen& out, QpItem type, Reader r) {
+void parse_qp_item(QpSeen& out, QpItem type, Reader r) {
   switch (type) {
     case QpItem::qpn: out.qpn = r.be32(); break;
     case QpItem::psn: out.psn = r.be32(); break;
@@ -224,7 +224,7 @@ QpSeen read_qp_info(ConstBytes body) {
     const RawItem item = next_item(r);
     if (!item.whole) break;
     if (const auto size = qp_item_size(item.type); size && *size == item.value.size())
-      take_qp_item(out, static_cast<QpItem>(item.type), Reader(item.value));
+      parse_qp_item(out, static_cast<QpItem>(item.type), Reader(item.value));
   }
   return out;
 }

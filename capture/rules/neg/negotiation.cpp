@@ -82,7 +82,7 @@ void NegConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (c == SegmentClass::out_of_order) ++h.counts.out_of_order;
   if (t.payload.size() < t.length) ++h.cut_segments;
   peer.tcp.tick(ref, budget_, peer);
-  if (h.tcp.holding() || peer.tcp.holding()) go_on_together(halves_, closed() && is_ == Is::undecided, ref, budget_);
+  if (h.tcp.holding() || peer.tcp.holding()) deliver_both(halves_, closed() && is_ == Is::undecided, ref, budget_);
   if (is_ == Is::other)
     for (Half& each : halves_) each.tcp.forget(budget_);
 }
@@ -115,10 +115,10 @@ bool NegConnection::decide(Half& h) {
     return false;
   }
   is_ = Is::negotiation;
-  for (const Half& each : halves_) tell_tap(each, each.before_hole_at, each.before_hole);
+  for (const Half& each : halves_) pass_to_tap(each, each.before_hole_at, each.before_hole);
   for (Half& each : halves_)
     if (!each.tcp.from_syn()) {  // its first octets may be missing from the capture
-      if (each.begun == Said::no) each.begun = Said::unknown;
+      if (each.begun == Tristate::no) each.begun = Tristate::unknown;
       each.gap = each.holes = true;
       // The next octets of the other side may be the middle of a message.
       if (&each != &h && each.pending.empty() && each.state == State::follow) each.state = State::lost;
@@ -146,7 +146,7 @@ void NegConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool star
   if (in.empty()) return;
   if (pending.empty()) pending_at = tcp.position() - in.size();
   pending.insert(pending.end(), in.begin(), in.end());
-  if (owner->decide(*this)) owner->take_messages(*this, ref);
+  if (owner->decide(*this)) owner->handle_messages(*this, ref);
 }
 
 void NegConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool) {
@@ -158,16 +158,16 @@ void NegConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool) 
     before_hole = std::move(pending);
     before_hole_at = pending_at;
   } else {
-    owner->tell_tap(*this, pending_at, pending);
+    owner->pass_to_tap(*this, pending_at, pending);
   }
   pending.clear();
   skip = 0;
   state = State::lost;
   gap = holes = true;
-  begun = Said::unknown;
+  begun = Tristate::unknown;
 }
 
-void NegConnection::take_messages(Half& h, const SegmentRef& ref) {
+void NegConnection::handle_messages(Half& h, const SegmentRef& ref) {
   while (h.state == State::follow && take_message(h, ref)) continue;
   if (h.state != State::follow) h.pending = {};
 }
@@ -219,7 +219,7 @@ void NegConnection::other_protocol(Half& h, const SegmentRef& ref) {
   const ConstBytes head = ConstBytes(h.pending).first(std::min(h.pending.size(), shown));
   constexpr std::string_view magic = PARLEY_NEG_MAGIC;
   const auto same = std::mismatch(magic.begin(), magic.end(), h.pending.begin(), h.pending.end()).first;
-  tell_tap(h, h.pending_at, ConstBytes(h.pending).first(static_cast<std::size_t>(same - magic.begin())));
+  pass_to_tap(h, h.pending_at, ConstBytes(h.pending).first(static_cast<std::size_t>(same - magic.begin())));
   violated_ = h.holes = true;
   h.state = State::over;
   findings_.add(ref.frame, place_of(h), Rule::neg_magic,
@@ -230,14 +230,14 @@ void NegConnection::message(Half& h, const Message& m) {
   learn_roles(h, m.head);
   ++h.counts.messages;
   judge(h, m);
-  tell_tap(h, h.pending_at, ConstBytes(h.pending).first(PARLEY_NEG_HEADER_LEN + m.body.size()));
+  pass_to_tap(h, h.pending_at, ConstBytes(h.pending).first(PARLEY_NEG_HEADER_LEN + m.body.size()));
 }
 
 void NegConnection::judge(Half& h, const Message& m) {
   if (const auto fault = m.head.fault()) {
     error(h, m, fault->rule, fault->text);
     h.gap = h.holes = true;  // a session ends here; the order of later messages is not judged
-    if (h.begun == Said::no) h.begun = Said::unknown;
+    if (h.begun == Tristate::no) h.begun = Tristate::unknown;
     return;
   }
   if (!m.body_kept)
@@ -254,7 +254,7 @@ void NegConnection::judge(Half& h, const Message& m) {
   if (turn) read_attributes(h, m);
 }
 
-void NegConnection::tell_tap(const Half& h, std::uint64_t at, ConstBytes octets) const {
+void NegConnection::pass_to_tap(const Half& h, std::uint64_t at, ConstBytes octets) const {
   if (tap_ == nullptr) return;
   const bool known_qp = qp_ == QpTurns::yes || qp_ == QpTurns::likely;
   if (!octets.empty()) tap_->negotiation(tapped(h), at, octets, known_qp);

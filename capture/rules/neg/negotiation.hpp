@@ -61,7 +61,7 @@ class NegConnection {
  private:
   enum class Is : std::uint8_t { undecided, negotiation, other };
   enum class State : std::uint8_t { follow, lost, over };
-  enum class Said : std::uint8_t { no, yes, unknown };
+  enum class Tristate : std::uint8_t { no, yes, unknown };
 
   struct Half final : HalfSink {
     NegConnection* owner = nullptr;
@@ -85,9 +85,9 @@ class NegConnection {
     std::uint64_t before_hole_at = 0;
 
     // Messages sent so far.
-    Said begun = Said::no;  // its Hello or Welcome
-    bool gap = false;       // stage and round are not known; the next Turn sets them
-    bool holes = false;     // there was a gap or a fault: its messages prove nothing about its peer
+    Tristate begun = Tristate::no;  // its Hello or Welcome
+    bool gap = false;               // stage and round are not known; the next Turn sets them
+    bool holes = false;             // there was a gap or a fault: its messages prove nothing about its peer
     std::uint8_t stage = 1;
     std::uint16_t round = 0;
     bool last = false;
@@ -126,13 +126,13 @@ class NegConnection {
   /// While undecided: some octets may be the beginning of a header.
   bool began_like_one() const;
 
-  void take_messages(Half& h, const SegmentRef& ref);
+  void handle_messages(Half& h, const SegmentRef& ref);
   bool take_message(Half& h, const SegmentRef& ref);
   void skip_body(Half& h, ConstBytes& in, const SegmentRef& ref);
   void other_protocol(Half& h, const SegmentRef& ref);
   void message(Half& h, const Message& m);
   void judge(Half& h, const Message& m);
-  void tell_tap(const Half& h, std::uint64_t at, ConstBytes octets) const;
+  void pass_to_tap(const Half& h, std::uint64_t at, ConstBytes octets) const;
   void learn_roles(const Half& h, const NegHead& head);
 
   /// Before the sides are known, findings use Side as an index of halves_.
@@ -140,12 +140,12 @@ class NegConnection {
   bool error(const Half& h, const Message& m, Rule rule, std::string text);
   bool judge_order(Half& h, const Message& m);
   bool first_due(const Half& h, bool of_initiator) const;
-  bool take_hello(Half& h, const Message& m);
-  bool take_welcome(Half& h, const Message& m);
+  bool handle_hello(Half& h, const Message& m);
+  bool handle_welcome(Half& h, const Message& m);
   bool judge_turn(Half& h, const Message& m);
   bool judge_stage(Half& h, const Message& m);
-  void take_abort(Half& h, const Message& m);
-  static void take_over(Half& h, const NegHead& head);
+  void handle_abort(Half& h, const Message& m);
+  static void adopt_head(Half& h, const NegHead& head);
   std::optional<std::uint64_t> heard_of_peer(const Half& h, const Message& m) const;
   bool stage_was_over(const Half& h, const Message& m) const;
   bool went_on_alone(const Half& h, const Message& m) const;
@@ -154,13 +154,13 @@ class NegConnection {
   void read_attributes(const Half& h, const Message& m);
 
   void finish_half(const Half& h);
-  void tell_aborts();
+  void report_aborts();
   void name_sides();
   const Half* first_to_abort() const;
   NegOutcome outcome() const;
   std::uint8_t last_stage() const;
   std::string describe_end() const;
-  void tell_times(NegotiationReport& r) const;
+  void report_times(NegotiationReport& r) const;
 
   ReassemblyBudget& budget_;
   StreamTap* tap_;
@@ -171,8 +171,8 @@ class NegConnection {
   std::uint64_t first_frame_ = 0, last_frame_ = 0;
   Instant earliest_{}, last_at_{}, latest_{};
   QpTurns qp_ = QpTurns::unknown;
-  Said done_ = Said::unknown;  // the stage done follows
-  NegotiationReport report_;   // filled as messages arrive
+  Tristate done_ = Tristate::unknown;  // the stage done follows
+  NegotiationReport report_;           // filled as messages arrive
   Instant hello_at_{}, welcome_at_{}, over_at_{};
   Findings findings_;  // until finish(), "initiator" means halves_[0]
 };

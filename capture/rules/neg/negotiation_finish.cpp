@@ -23,8 +23,8 @@ std::optional<Duration> time_between(Instant from, Instant to) {
 // The last stage of the session. Without the Hello, the last stage that was seen, but at least ready.
 std::uint8_t NegConnection::last_stage() const {
   constexpr std::uint8_t ready = 2, done = 3;
-  if (done_ == Said::unknown) return std::max(report_.stage(), ready);
-  return done_ == Said::yes ? done : ready;
+  if (done_ == Tristate::unknown) return std::max(report_.stage(), ready);
+  return done_ == Tristate::yes ? done : ready;
 }
 
 const NegConnection::Half* NegConnection::first_to_abort() const {
@@ -37,7 +37,7 @@ const NegConnection::Half* NegConnection::first_to_abort() const {
 NegOutcome NegConnection::outcome() const {
   if (violated_) return NegOutcome::failed;
   if (const Half* const h = first_to_abort()) {
-    if (h->index == initiator_ || h->begun == Said::yes) return NegOutcome::failed;
+    if (h->index == initiator_ || h->begun == Tristate::yes) return NegOutcome::failed;
     if (h->first_is_abort) return NegOutcome::refused;
     // The capture does not show for certain whether it had sent a message before.
     const bool spoke = std::any_of(report_.stages.begin(), report_.stages.end(),
@@ -66,7 +66,7 @@ void NegConnection::finish_half(const Half& h) {
     findings_.remark(h.first_again_frame, place, retransmissions_text(side, h.counts.retransmissions));
 }
 
-void NegConnection::tell_aborts() {
+void NegConnection::report_aborts() {
   for (const Half& h : halves_) {
     if (!h.abort) continue;
     const std::string_view error = neg_error_text(h.abort->error);
@@ -98,7 +98,7 @@ std::string NegConnection::describe_end() const {
   return end_text(std::move(ends));
 }
 
-void NegConnection::tell_times(NegotiationReport& r) const {
+void NegConnection::report_times(NegotiationReport& r) const {
   const Half &first = halves_[initiator()], &second = halves_[1 - initiator()];
   if (first.syn_frame != 0 && second.syn_frame != 0)
     r.connecting = time_between(std::min(first.syn_at, second.syn_at), std::max(first.syn_at, second.syn_at));
@@ -113,14 +113,14 @@ NegotiationReport NegConnection::finish() {
   stop_waiting();
   for (const Side side : {Side::initiator, Side::responder}) {
     const Half& h = half_of(side);
-    if (h.state == State::follow) tell_tap(h, h.pending_at, h.pending);
+    if (h.state == State::follow) pass_to_tap(h, h.pending_at, h.pending);
     finish_half(h);
   }
   if (tap_ != nullptr) tap_->judged(first_frame_, last_frame_);
   report_.outcome = outcome();
-  tell_aborts();
+  report_aborts();
   report_.findings = findings_.listed(last_frame_);
-  tell_times(report_);
+  report_times(report_);
   name_sides();
   report_.first_frame = first_frame_;
   report_.last_frame = last_frame_;

@@ -29,10 +29,10 @@ bool NegConnection::judge_order(Half& h, const Message& m) {
                  fmt::format("a message after its sender's Abort in frame {}", h.abort_frame));
   }
   switch (static_cast<wire::NegType>(m.head.type)) {
-    case wire::NegType::hello: return take_hello(h, m);
-    case wire::NegType::welcome: return take_welcome(h, m);
+    case wire::NegType::hello: return handle_hello(h, m);
+    case wire::NegType::welcome: return handle_welcome(h, m);
     case wire::NegType::turn: return judge_turn(h, m);
-    case wire::NegType::abort: take_abort(h, m); return true;
+    case wire::NegType::abort: handle_abort(h, m); return true;
   }
   return true;
 }
@@ -40,12 +40,12 @@ bool NegConnection::judge_order(Half& h, const Message& m) {
 // Whether the role's first message (Hello or Welcome) may be sent now: once, and first. After a gap it may be.
 bool NegConnection::first_due(const Half& h, bool of_initiator) const {
   const bool role = of_initiator ? initiator_ == h.index : initiator_ != h.index;
-  return role && (h.begun == Said::no || (h.begun == Said::unknown && h.gap));
+  return role && (h.begun == Tristate::no || (h.begun == Tristate::unknown && h.gap));
 }
 
-bool NegConnection::take_hello(Half& h, const Message& m) {
+bool NegConnection::handle_hello(Half& h, const Message& m) {
   if (!first_due(h, true)) return error(h, m, Rule::neg_hello, "a Hello where none is due");
-  h.begun = Said::yes;
+  h.begun = Tristate::yes;
   report_.hello_frame = m.ref.frame;
   hello_at_ = m.ref.at;
   if (!m.body_kept) return true;
@@ -53,22 +53,22 @@ bool NegConnection::take_hello(Half& h, const Message& m) {
   report_.variant = item_text(m.body, wire::NegItemType::variant);
   report_.label = item_text(m.body, wire::NegItemType::label);
   report_.done_announced = find_item(m.body, wire::NegItemType::done_stage).has_value();
-  done_ = *report_.done_announced ? Said::yes : Said::no;
+  done_ = *report_.done_announced ? Tristate::yes : Tristate::no;
   qp_ = says_qp_turns(report_.plugin, report_.variant) ? QpTurns::yes : QpTurns::no;
   return true;
 }
 
-bool NegConnection::take_welcome(Half& h, const Message& m) {
+bool NegConnection::handle_welcome(Half& h, const Message& m) {
   if (!first_due(h, false)) return error(h, m, Rule::neg_welcome, "a Welcome where none is due");
-  h.begun = Said::yes;
+  h.begun = Tristate::yes;
   report_.welcome_frame = m.ref.frame;
   welcome_at_ = m.ref.at;
   return true;
 }
 
-void NegConnection::take_abort(Half& h, const Message& m) {
+void NegConnection::handle_abort(Half& h, const Message& m) {
   h.abort_frame = m.ref.frame;
-  h.first_is_abort = h.begun == Said::no;
+  h.first_is_abort = h.begun == Tristate::no;
   over_at_ = m.ref.at;
   NegAbortSeen& seen = h.abort.emplace();
   seen.from = place_of(h);
@@ -79,7 +79,7 @@ void NegConnection::take_abort(Half& h, const Message& m) {
   seen.advice = item_text(m.body, wire::NegItemType::advice);
 }
 
-void NegConnection::take_over(Half& h, const NegHead& head) {
+void NegConnection::adopt_head(Half& h, const NegHead& head) {
   h.stage = head.stage;
   h.round = head.round;
   h.last = head.last();
@@ -115,10 +115,10 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
   const bool over = stage_was_over(h, m);
   if (stage == h.stage && !over) return true;
   if (stage == h.stage + 1 && h.last && !went_on_alone(h, m)) {
-    if (stage != stage_done || done_ != Said::no) return true;
+    if (stage != stage_done || done_ != Tristate::no) return true;
     return error(h, m, Rule::neg_stage_order, "a Turn of the stage done; the Hello announced no such stage");
   }
-  const bool ended = over && (h.stage == stage_done || (h.stage == stage_ready && done_ == Said::no));
+  const bool ended = over && (h.stage == stage_done || (h.stage == stage_ready && done_ == Tristate::no));
   if (ended)
     return error(h, m, Rule::neg_after_end,
                  fmt::format("a Turn of the stage {} after the end of the session", wire::neg_stage_text(stage)));
@@ -127,7 +127,7 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
     return error(h, m, Rule::neg_stage_order,
                  fmt::format("a Turn of the stage {} right behind one of the stage {}", wire::neg_stage_text(stage),
                              wire::neg_stage_text(h.stage)));
-  if (over && h.stage == stage_ready && done_ == Said::unknown)
+  if (over && h.stage == stage_ready && done_ == Tristate::unknown)
     return error(
         h, m, Rule::neg_stage_order,
         fmt::format("a Turn of the stage {} when both sides were through with ready", wire::neg_stage_text(stage)));
@@ -139,12 +139,12 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
 
 bool NegConnection::judge_turn(Half& h, const Message& m) {
   bool right = true;
-  if (h.begun == Said::no) {
+  if (h.begun == Tristate::no) {
     right = error(h, m, Rule::neg_turn_early, "a Turn before the Welcome");
-    h.begun = Said::unknown;
+    h.begun = Tristate::unknown;
   } else if (!h.gap) {
     if (!judge_stage(h, m)) {
-      if (m.head.stage > h.stage) take_over(h, m.head);
+      if (m.head.stage > h.stage) adopt_head(h, m.head);
       return false;
     }
     const std::uint16_t before = m.head.stage == h.stage ? h.round : std::uint16_t{0};
@@ -153,7 +153,7 @@ bool NegConnection::judge_turn(Half& h, const Message& m) {
     else if (m.head.stage == h.stage && h.last && (!m.head.last() || m.head.length > 0))
       right = error(h, m, Rule::neg_after_last, "a Turn with data after the peer's last one");
   }
-  take_over(h, m.head);
+  adopt_head(h, m.head);
   if (m.head.last() && h.last_end[h.stage] == 0) h.last_end[h.stage] = m.end;
   return right;
 }

@@ -33,7 +33,7 @@ void RdmapCheck::count_into(DirectionCounts& from_initiator, DirectionCounts& fr
   at(Side::responder).counts = &from_responder;
 }
 
-void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
+void RdmapCheck::record_fault(Side culprit, Complaint c, bool weak) {
   State& s = at(culprit);
   if (!weak && s.faults.size() < faults_max) s.faults.push_back(c);
   if (weak && s.fault && !s.fault_weak) return;
@@ -41,10 +41,10 @@ void RdmapCheck::complaint(Side culprit, Complaint c, bool weak) {
   s.fault_weak = weak;
 }
 
-void RdmapCheck::blame(Side from, const WalkedFpdu& f, Complaint c) {
+void RdmapCheck::record_fault_at(Side from, const WalkedFpdu& f, Complaint c) {
   c.frame = f.last.frame;
   c.end = f.position + f.wire_octets;
-  complaint(from, c);
+  record_fault(from, c);
 }
 
 void RdmapCheck::accuse(Side from, const WalkedFpdu& f, Rule rule, std::string text) {
@@ -73,7 +73,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
     accuse(from, f, Rule::ddp_header,
            fmt::format("sent a ULPDU of {}, too short for a DDP header", counted(f.ulpdu.size(), "octet")));
-    blame(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
+    record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
     return;
   }
   if (s.recent.empty()) s.recent.reserve(4);
@@ -106,12 +106,12 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint8_t version_code = h.tagged ? 4 : 6, type = h.tagged ? 1 : 2;
   if (h.ddp_version != version_) {
     accuse(from, f, Rule::ddp_version, fmt::format("sent DDP version {} ({} is due)", h.ddp_version, version_));
-    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
     return false;
   }
   if (h.rdmap_version != version_) {
     accuse(from, f, Rule::rdmap_version, fmt::format("sent RDMAP version {} ({} is due)", h.rdmap_version, version_));
-    blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
     return false;
   }
   if ((ddp & PARLEY_DDP_RSVD) != 0)
@@ -125,22 +125,22 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
         from, f, Rule::rdmap_opcode,
         fmt::format("sent RDMAP opcode 0x{:X}, which {}", static_cast<unsigned>(h.opcode),
                     static_cast<unsigned>(h.opcode) == 0xF ? "is for experiments (RFC 6580 §3.1)" : "is not assigned"));
-    blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6});
     return false;
   }
   // A peer without RFC 7306 answers its opcodes with "unexpected opcode". This is not a fault of the sender, but it
   // explains the Terminate.
-  if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
+  if (h.opcode >= RdmapOpcode::immediate) record_fault(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
     accuse(from, f, Rule::rdmap_tagged,
            fmt::format("sent {} in {} DDP segment", with_article(name_of(h)), h.tagged ? "a tagged" : "an untagged"));
-    blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
+    record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
     accuse(from, f, Rule::rdmap_queue,
            fmt::format("sent {} on queue {}, it belongs on queue {}", with_article(name_of(h)), h.qn, rule.qn));
-    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
   // RFC 5040 §4.1: only the Sends with Invalidate use this word.
@@ -170,7 +170,7 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
         accuse(from, f, Rule::rdmap_immediate_length,
                fmt::format("sent Immediate Data of {} (8 are due)", counted(payload_of(f, h), "octet")));
-        blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
+        record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
       return;
     default: return;
@@ -201,7 +201,7 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       // RFC 5041 §4.3: in each queue, MSN begins at 1 and grows by one per message.
       accuse(from, f, Rule::ddp_msn,
              fmt::format("sent {} with MSN {}, {} was due (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
-      blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
+      record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
     }
     q.known&& h.msn == q.next_msn ? q.extent.open_at(0) : q.extent.open_with(h.mo);
     q.opcode = h.opcode;
@@ -225,14 +225,14 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
     accuse(from, f, Rule::ddp_mo_begin,
            fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})", with_article(name_of(h)), h.mo,
                        h.qn, h.msn));
-    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
     q.extent.close();
     return;
   }
   switch (q.extent.place(h.mo, payload_of(f, h), h.last)) {
     case Placed::in_order: break;
     case Placed::out_of_order:
-      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.last.frame}, true);  // a peer may report it as a fault
+      record_fault(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.last.frame}, true);  // a peer may report it as a fault
       q.extent.note_odd({f.last.frame, h.mo, due});
       break;
     case Placed::wrong:
@@ -242,7 +242,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
                                with_article(name_of(h)), h.mo, h.qn, h.msn)
                  : fmt::format("sent {} segment with MO {}, {} was due (queue {}, MSN {})", with_article(name_of(h)),
                                h.mo, due, h.qn, h.msn));
-      blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
+      record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
       if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
       if (h.last) q.extent.close();
       return;
@@ -290,7 +290,8 @@ void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) 
                                              "was due (queue {}, MSN {})",
                                              to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
     if (over.end != 0)
-      complaint(from, {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = over.frame, .end = over.end});
+      record_fault(from,
+                   {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = over.frame, .end = over.end});
   }
   q.extent.close();
 }
@@ -309,12 +310,12 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   }
   if (n > 0 && h.to + n < h.to) {
     accuse(from, f, Rule::ddp_to_wrap, fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
-    blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 1, 3});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 1, 3});
     s.write.extent.close();
     return;
   }
   // The wire does not show whether the STag is valid. If the peer reports an invalid STag, this is its cause.
-  if (n > 0) complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.last.frame}, true);
+  if (n > 0) record_fault(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.last.frame}, true);
   if (!s.write.extent.open() && !h.last) {
     s.write.stag = h.stag;
     s.write.extent.open_with(h.to);

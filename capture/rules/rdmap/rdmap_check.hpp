@@ -45,7 +45,7 @@ class RdmapCheck {
     at(side).read_rtr = rtr;
   }
   /// Records a fault of `culprit`. `weak`: not a fault, but a peer may report it as one; it does not replace a fault.
-  void complaint(Side culprit, Complaint c, bool weak = false);
+  void record_fault(Side culprit, Complaint c, bool weak = false);
 
   void segment(Side from, const WalkedFpdu& fpdu);
   /// Octets of `side` are missing, or its FPDU boundaries were lost.
@@ -158,7 +158,7 @@ class RdmapCheck {
 
   State& at(Side s) { return state_[static_cast<std::size_t>(s)]; }
   const State& at(Side s) const { return state_[static_cast<std::size_t>(s)]; }
-  void blame(Side from, const WalkedFpdu& f, Complaint c);
+  void record_fault_at(Side from, const WalkedFpdu& f, Complaint c);
   void reads_unknown() {
     for (State& s : state_) {
       s.reads_reliable = s.answer_wrong = false;

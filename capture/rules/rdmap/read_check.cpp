@@ -53,7 +53,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
     findings_.add(f.last.frame, from, Rule::rdmap_read_wrap,
                   fmt::format("the {} sent a Read Request of {} from TO 0x{:x} to TO 0x{:x}, which wraps",
                               to_string(from), counted(q->size, "octet"), q->source_to, q->sink_to));
-    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 1, 4, f.last.frame}, true);
+    record_fault(from, {PARLEY_RDMAP_LAYER_RDMAP, 1, 4, f.last.frame}, true);
   }
   if (!q || !room_for_request(from, f)) {
     s.reads_reliable = false;
@@ -70,7 +70,7 @@ RdmapCheck::Outstanding* RdmapCheck::answered_read(Side from, const WalkedFpdu& 
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   if (it == requests.end()) {
     accuse(from, f, Rule::rdmap_read_unasked, "sent a Read Response although no Read is outstanding");
-    blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
+    record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return nullptr;
   }
   if (it != requests.begin() && !requester.order_told) {
@@ -193,7 +193,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   if (q->to % 8 != 0) {
     accuse(from, f, Rule::rdmap_atomic_address,
            fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
-    blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7});
+    record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7});
   }
   s.requests.push_back(
       {.request = {}, .atomic = true, .request_id = q->request_id, .msn = h.msn, .frame = f.last.frame});

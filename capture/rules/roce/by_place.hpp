@@ -9,11 +9,11 @@
 namespace parley::capture {
 
 template <typename Value>
-class ByPlace {
+class PsnMap {
  public:
-  using Place = std::uint64_t;
+  using ExtendedPsn = std::uint64_t;
   struct Entry {
-    Place first = 0;
+    ExtendedPsn first = 0;
     Value second;
   };
   using iterator = typename std::deque<Entry>::iterator;
@@ -27,13 +27,15 @@ class ByPlace {
   const_iterator end() const { return entries_.end(); }
 
   /// The first entry after `place`.
-  iterator upper_bound(Place place) { return entries_.begin() + behind(place); }
-  const_iterator upper_bound(Place place) const { return entries_.begin() + behind(place); }
-  iterator find(Place place) { return entries_.begin() + at(place); }
-  const_iterator find(Place place) const { return entries_.begin() + at(place); }
+  iterator upper_bound(ExtendedPsn place) { return entries_.begin() + behind(place); }
+  const_iterator upper_bound(ExtendedPsn place) const { return entries_.begin() + behind(place); }
+  iterator find(ExtendedPsn place) { return entries_.begin() + at(place); }
+  const_iterator find(ExtendedPsn place) const { return entries_.begin() + at(place); }
 
   /// `place` must not have an entry. Invalidates iterators.
-  iterator insert(Place place, const Value& value) { return entries_.insert(upper_bound(place), Entry{place, value}); }
+  iterator insert(ExtendedPsn place, const Value& value) {
+    return entries_.insert(upper_bound(place), Entry{place, value});
+  }
   void forget_first() { entries_.pop_front(); }
   void clear() { entries_.clear(); }
 
@@ -41,16 +43,16 @@ class ByPlace {
   using Index = std::ptrdiff_t;
   Index last() const { return static_cast<Index>(entries_.size()); }
 
-  Index behind(Place place) const {
+  Index behind(ExtendedPsn place) const {
     if (entries_.empty() || place >= entries_.back().first) return last();
     // Places are distinct: the entry `back` positions before the last one has at most this place.
-    const Place back = entries_.back().first - place;
+    const ExtendedPsn back = entries_.back().first - place;
     const Index from = back < entries_.size() ? last() - 1 - static_cast<Index>(back) : 0;
     if (entries_[static_cast<std::size_t>(from)].first == place) return from + 1;
-    const auto less = [](Place wanted, const Entry& e) { return wanted < e.first; };
+    const auto less = [](ExtendedPsn wanted, const Entry& e) { return wanted < e.first; };
     return std::upper_bound(entries_.begin() + from, entries_.end(), place, less) - entries_.begin();
   }
-  Index at(Place place) const {
+  Index at(ExtendedPsn place) const {
     const Index after = behind(place);
     return after > 0 && entries_[static_cast<std::size_t>(after - 1)].first == place ? after - 1 : last();
   }

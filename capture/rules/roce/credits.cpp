@@ -28,7 +28,7 @@ bool begins_to_take(Operation o) {
 }  // namespace
 
 /// The last request that an ACK with this PSN and MSN reports as executed; end() unless all before it were seen.
-RequestFlow::Requests::iterator RequestFlow::executed(Place place, std::uint32_t msn) {
+RequestFlow::Requests::iterator RequestFlow::executed(ExtendedPsn place, std::uint32_t msn) {
   auto it = covering(place);
   if (it == seen_.end() || !it->second.completed) return seen_.end();
   for (auto next = std::next(it); next != seen_.end() && next->second.completed; ++next) {
@@ -39,7 +39,7 @@ RequestFlow::Requests::iterator RequestFlow::executed(Place place, std::uint32_t
 }
 
 // Updates the limit from an ACK. A capture with several queues may show an ACK after the requests that it allowed.
-void RequestFlow::take_credits(const RocePacket& p, Place place) {
+void RequestFlow::handle_credits(const RocePacket& p, ExtendedPsn place) {
   const std::uint32_t msn = p.packet.aeth.msn;
   const auto credits = wire::ib::credits_of(p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE);
   const auto last = credits ? executed(place, msn) : seen_.end();
@@ -69,12 +69,13 @@ void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, boo
   if (beyond && !proves) return;
   if (beyond) {
     credits_.told = true;
-    findings_.tell(IbRule::ib_credit_limit, e.ref.frame, requester_,
-                   fmt::format(" sent {} with PSN {:#08x}, number {} of what takes a receive; it has credits up to "
-                               "number {} (frame {}), its peer has receives up to number {} still in frame {}, and one "
-                               "more may ask for others",
-                               with_article(operation_text(e.operation)), e.psn, e.number, *e.credits.limit,
-                               e.credits.frame, receives + *next - 1, p.frame));
+    findings_.report(
+        IbRule::ib_credit_limit, e.ref.frame, requester_,
+        fmt::format(" sent {} with PSN {:#08x}, number {} of what takes a receive; it has credits up to "
+                    "number {} (frame {}), its peer has receives up to number {} still in frame {}, and one "
+                    "more may ask for others",
+                    with_article(operation_text(e.operation)), e.psn, e.number, *e.credits.limit, e.credits.frame,
+                    receives + *next - 1, p.frame));
   }
   excess_.reset();
 }

@@ -14,9 +14,9 @@ namespace parley::capture {
 
 class Outstanding {
  public:
-  using Place = std::uint64_t;
+  using ExtendedPsn = std::uint64_t;
   struct One {
-    Place first = 0, last = 0;
+    ExtendedPsn first = 0, last = 0;
     FrameRef ref;
     wire::ib::Operation operation{};
   };
@@ -28,7 +28,7 @@ class Outstanding {
     those_.insert(at, one);
   }
   /// For an answer to the request at `place`: the first request beyond `depth` that was sent before the answer, if any.
-  std::optional<One> beyond_at_answer(Place place, Instant at, std::size_t depth) const {
+  std::optional<One> beyond_at_answer(ExtendedPsn place, Instant at, std::size_t depth) const {
     std::size_t n = 0;
     for (const One& one : those_) {
       if (one.last < place || at - one.ref.at < paths_apart) continue;
@@ -38,14 +38,14 @@ class Outstanding {
     return std::nullopt;
   }
   /// For a NAK of the request at `place`: that request, if it is beyond `depth`.
-  std::optional<One> beyond_at_nak(Place place, std::size_t depth) const {
+  std::optional<One> beyond_at_nak(ExtendedPsn place, std::size_t depth) const {
     std::size_t n = 0;
     for (const One& one : those_)
       if (++n > depth && one.first <= place && place <= one.last) return one;
     return std::nullopt;
   }
   /// Removes the requests that end at or before this place.
-  void answered(Place place) {
+  void answered(ExtendedPsn place) {
     std::erase_if(those_, [place](const One& one) { return one.last <= place; });
   }
   void clear() { those_.clear(); }

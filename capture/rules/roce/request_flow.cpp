@@ -50,8 +50,8 @@ std::uint32_t digest_of_headers(const RocePacket& p) {
 
 }  // namespace
 
-RequestFlow::Place RequestFlow::place_of(std::uint32_t psn) const {
-  const Place near = any_ ? high_ : start_ != 0 ? start_ : psn_begin + psn;
+RequestFlow::ExtendedPsn RequestFlow::place_of(std::uint32_t psn) const {
+  const ExtendedPsn near = any_ ? high_ : start_ != 0 ? start_ : psn_begin + psn;
   std::int64_t ahead = static_cast<std::int64_t>(psn) - static_cast<std::int64_t>(psn_of(near));
   if (ahead >= psn_half) ahead -= 2 * psn_half;
   if (ahead < -psn_half) ahead += 2 * psn_half;
@@ -60,14 +60,14 @@ RequestFlow::Place RequestFlow::place_of(std::uint32_t psn) const {
 
 bool RequestFlow::may_answer(std::uint32_t psn) const {
   if (!any_) return false;
-  const Place place = place_of(psn);
+  const ExtendedPsn place = place_of(psn);
   return place >= first_ && (place <= high_ ? high_ - place < far_away : of_a_read(place));
 }
 
 /// The distance from the last PSN in use, in either direction.
 std::uint64_t RequestFlow::distance(std::uint32_t psn) const {
-  const Place place = place_of(psn);
-  const Place high = std::max(high_, read_end_);
+  const ExtendedPsn place = place_of(psn);
+  const ExtendedPsn high = std::max(high_, read_end_);
   return place > high ? place - high : high - place;
 }
 
@@ -110,7 +110,7 @@ void RequestFlow::apply_mtu(const FlowTerms& terms) {
 
 /// Whether the place may belong to a Read's responses while the path MTU is not known. The length of the Read gives the
 /// maximum number of responses.
-bool RequestFlow::of_a_read(Place place) const {
+bool RequestFlow::of_a_read(ExtendedPsn place) const {
   const auto after = seen_.upper_bound(place);
   if (after == seen_.begin()) return false;
   const auto& [first, r] = *std::prev(after);
@@ -119,7 +119,7 @@ bool RequestFlow::of_a_read(Place place) const {
 }
 
 /// The request whose PSNs include this place.
-RequestFlow::Requests::iterator RequestFlow::covering(Place place) {
+RequestFlow::Requests::iterator RequestFlow::covering(ExtendedPsn place) {
   auto it = seen_.upper_bound(place);
   if (it == seen_.begin()) return seen_.end();
   --it;
@@ -134,12 +134,13 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     return;
   }
   if (!any_ && terms.starting_psn) start_ = psn_begin + *terms.starting_psn;
-  const Place place = place_of(p.packet.bth.psn);
+  const ExtendedPsn place = place_of(p.packet.bth.psn);
   if (!any_) first_request_ = {p.frame, p.at};
   if (start_ != 0 && place < start_) {
     // IBA §9.7.3: the first PSN is the starting PSN that the peer requested.
-    findings_.tell(IbRule::ib_psn_start, p.frame, requester_,
-                   fmt::format(" sent PSN {:#08x}, before the starting PSN {:#08x}", p.packet.bth.psn, psn_of(start_)));
+    findings_.report(
+        IbRule::ib_psn_start, p.frame, requester_,
+        fmt::format(" sent PSN {:#08x}, before the starting PSN {:#08x}", p.packet.bth.psn, psn_of(start_)));
     return;
   }
   apply_mtu(terms);
@@ -170,7 +171,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
 }
 
 /// Without CM messages, a different packet with the same PSN shows that the queue pair is used again.
-bool RequestFlow::is_another_use(Place place, const Request& r) const {
+bool RequestFlow::is_another_use(ExtendedPsn place, const Request& r) const {
   const auto it = seen_.find(place);
   return it != seen_.end() && it->second.headers != r.headers && r.operation != Operation::read_request;
 }
@@ -192,7 +193,7 @@ void RequestFlow::restart() {
 }
 
 /// Handles a PSN that was seen before. True: it is a retransmission, or was reported.
-bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
+bool RequestFlow::repeated(const RocePacket& p, ExtendedPsn place, const Request& r) {
   const auto it = seen_.find(place);
   if (it == seen_.end()) return false;
   it->second.again = true;
@@ -203,12 +204,12 @@ bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
   // A retransmitted Read may skip the data that has already arrived (IBA §9.7.3).
   const bool reads = before.operation == Operation::read_request && r.operation == Operation::read_request;
   if (before.headers != r.headers && !reads)
-    findings_.tell(IbRule::ib_psn_reused, p.frame, requester_,
-                   fmt::format(" sent {} with PSN {:#08x}; that of frame {} with the same PSN was another: {}",
-                               with_article(operation_text(r.operation)), psn_of(place), before.frame,
-                               operation_text(before.operation)));
+    findings_.report(IbRule::ib_psn_reused, p.frame, requester_,
+                     fmt::format(" sent {} with PSN {:#08x}; that of frame {} with the same PSN was another: {}",
+                                 with_article(operation_text(r.operation)), psn_of(place), before.frame,
+                                 operation_text(before.operation)));
   else if (!reads && before.octets && r.octets && *before.octets != *r.octets)
-    findings_.tell(
+    findings_.report(
         IbRule::ib_payload_changed, p.frame, requester_,
         fmt::format(" sent PSN {:#08x} again with another payload than in frame {}", psn_of(place), before.frame));
   return true;
@@ -216,17 +217,17 @@ bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
 
 /// Handles a PSN inside those of a Read's responses. A Read may be retransmitted from there; any other request reuses a
 /// PSN. True: it was handled.
-bool RequestFlow::inside_a_read(const RocePacket& p, Place place, const Request& r) {
+bool RequestFlow::inside_a_read(const RocePacket& p, ExtendedPsn place, const Request& r) {
   const auto it = covering(place);
   if (it == seen_.end()) return false;
-  const Place end = it->first + it->second.span;
+  const ExtendedPsn end = it->first + it->second.span;
   if (r.operation == Operation::read_request && place + r.span <= end) {
     ++retransmissions;
     if (first_again_frame == 0) first_again_frame = p.frame;
     if (ahead_) ahead_->repeated = true;
     return true;
   }
-  findings_.tell(
+  findings_.report(
       IbRule::ib_read_psn, p.frame, requester_,
       fmt::format(" sent {} with PSN {:#08x}, which is one of the {} that the Read of frame {} takes",
                   with_article(operation_text(r.operation)), psn_of(place), it->second.span, it->second.frame));
@@ -236,8 +237,8 @@ bool RequestFlow::inside_a_read(const RocePacket& p, Place place, const Request&
 void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) const {
   const std::size_t payload = p.packet.payload.size();
   const auto tell = [&](const std::string& text) {
-    findings_.tell(IbRule::ib_length, p.frame, requester_,
-                   fmt::format("'s {} has {}; {}", operation_text(p.operation()), counted(payload, "octet"), text));
+    findings_.report(IbRule::ib_length, p.frame, requester_,
+                     fmt::format("'s {} has {}; {}", operation_text(p.operation()), counted(payload, "octet"), text));
   };
   const Operation operation = p.operation();
   const std::uint16_t mtu = terms.path_mtu;
@@ -254,31 +255,31 @@ void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) cons
   }
   if (operation == Operation::cmp_swap || operation == Operation::fetch_add)
     if (p.packet.atomic.va % 8 != 0)
-      findings_.tell(
+      findings_.report(
           IbRule::ib_atomic_address, p.frame, requester_,
           fmt::format("'s {} is at {:#x}, which is no multiple of 8", operation_text(operation), p.packet.atomic.va));
   check_size(p);
   const bool write_only = operation == Operation::write_only || operation == Operation::write_only_imm;
   if (write_only && p.packet.reth.dma_length != payload)
-    findings_.tell(IbRule::ib_dma_length, p.frame, requester_,
-                   fmt::format("'s {} announces {} and has {}", operation_text(operation),
-                               counted(p.packet.reth.dma_length, "octet"), payload));
+    findings_.report(IbRule::ib_dma_length, p.frame, requester_,
+                     fmt::format("'s {} announces {} and has {}", operation_text(operation),
+                                 counted(p.packet.reth.dma_length, "octet"), payload));
 }
 
 // IBA §9.7.4: First, Middle and Last of one message have consecutive PSNs.
 void RequestFlow::check_neighbours(Requests::iterator it, bool begins) {
   if (begins && continues_message(it->second.operation))
-    findings_.tell(IbRule::ib_sequence, it->second.frame, requester_,
-                   fmt::format(" begins with {}", with_article(operation_text(it->second.operation))));
+    findings_.report(IbRule::ib_sequence, it->second.frame, requester_,
+                     fmt::format(" begins with {}", with_article(operation_text(it->second.operation))));
   if (it != seen_.begin())
     if (const auto before = std::prev(it); before->first + before->second.span == it->first) check_pair(before, it);
   if (const auto after = std::next(it); after != seen_.end()) {
     if (it->first + it->second.span == after->first) check_pair(it, after);
     if (after->first - it->first < it->second.span && after->second.operation != Operation::read_request)
-      findings_.tell(IbRule::ib_read_psn, after->second.frame, requester_,
-                     fmt::format(" sent {} with PSN {:#08x}, which is one of the {} that the Read of frame {} takes",
-                                 with_article(operation_text(after->second.operation)), psn_of(after->first),
-                                 it->second.span, it->second.frame));
+      findings_.report(IbRule::ib_read_psn, after->second.frame, requester_,
+                       fmt::format(" sent {} with PSN {:#08x}, which is one of the {} that the Read of frame {} takes",
+                                   with_article(operation_text(after->second.operation)), psn_of(after->first),
+                                   it->second.span, it->second.frame));
   }
 }
 
@@ -286,9 +287,9 @@ void RequestFlow::check_pair(Requests::const_iterator first, Requests::const_ite
   const Operation a = first->second.operation, b = second->second.operation;
   const bool more = expects_more(a);
   if (more ? continues_message(b) && is_send(a) == is_send(b) : !continues_message(b)) return;
-  findings_.tell(IbRule::ib_sequence, second->second.frame, requester_,
-                 fmt::format(" sent {} right behind {} (frame {})", with_article(operation_text(b)),
-                             with_article(operation_text(a)), first->second.frame));
+  findings_.report(IbRule::ib_sequence, second->second.frame, requester_,
+                   fmt::format(" sent {} right behind {} (frame {})", with_article(operation_text(b)),
+                               with_article(operation_text(a)), first->second.frame));
 }
 
 // A Write of several packets has as many octets as its First announces (IBA §9.7.4). Checked only if all were seen.
@@ -305,16 +306,16 @@ void RequestFlow::check_total(Requests::const_iterator last, std::uint16_t mtu) 
     it = before;
     if (it->second.operation == Operation::write_middle) continue;
     if (it->second.operation != Operation::write_first || it->second.dma_length == octets) return;
-    findings_.tell(IbRule::ib_dma_length, last->second.frame, requester_,
-                   fmt::format("'s RDMA WRITE announces {} (frame {}) and has {}",
-                               counted(it->second.dma_length, "octet"), it->second.frame, octets));
+    findings_.report(IbRule::ib_dma_length, last->second.frame, requester_,
+                     fmt::format("'s RDMA WRITE announces {} (frame {}) and has {}",
+                                 counted(it->second.dma_length, "octet"), it->second.frame, octets));
     return;
   }
 }
 
 // Updates the PSNs in use, and the number of those that the capture lacks.
 void RequestFlow::count_on(Requests::iterator it, const FlowTerms& terms) {
-  const Place place = it->first, last = place + it->second.span - 1;
+  const ExtendedPsn place = it->first, last = place + it->second.span - 1;
   if (!any_) {
     any_ = true;
     first_ = start_ != 0 ? start_ : place;
@@ -363,7 +364,7 @@ void RequestFlow::trim() {
 
 // Reports an answer to a request that is sent only now. The time between excludes a late capture of the request (at
 // least paths_apart) and a retransmission (at most half of the ACK timeout).
-void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms) {
+void RequestFlow::settle_ahead(ExtendedPsn place, const RocePacket& p, const FlowTerms& terms) {
   if (!ahead_ || place <= ahead_->high) return;
   const Ahead a = *ahead_;
   ahead_.reset();
@@ -373,27 +374,27 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
     return;
   const Side responder = other(requester_);
   if (a.of_psn)
-    findings_.tell(IbRule::ib_ack_unsent, a.ref.frame, responder,
-                   fmt::format(" acknowledged PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
-                               to_string(requester_), psn_of(place), p.frame));
+    findings_.report(IbRule::ib_ack_unsent, a.ref.frame, responder,
+                     fmt::format(" acknowledged PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
+                                 to_string(requester_), psn_of(place), p.frame));
   else
-    tell_msn(a);
+    report_msn(a);
 }
 
-void RequestFlow::tell_msn(const Ahead& a) {
+void RequestFlow::report_msn(const Ahead& a) {
   most_.reset();
-  findings_.tell(IbRule::ib_msn, a.ref.frame, other(requester_),
-                 fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,
-                             to_string(requester_)));
+  findings_.report(IbRule::ib_msn, a.ref.frame, other(requester_),
+                   fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,
+                               to_string(requester_)));
 }
 
 void RequestFlow::finish(bool ended) {
-  const Place known = std::max(high_, read_end_);
+  const ExtendedPsn known = std::max(high_, read_end_);
   if (acknowledged_ > known && any_) missing += acknowledged_ - known;
   // If all packets were seen and none was retransmitted, no ACK may count more messages than there are.
   if (!most_ || !ended || missing > 0 || retransmissions > 0 || seen_.empty()) return;
   const Request& last = std::prev(seen_.end())->second;
-  if (last.completed && is_behind(*last.completed, most_->msn)) tell_msn(*most_);
+  if (last.completed && is_behind(*last.completed, most_->msn)) report_msn(*most_);
 }
 
 }  // namespace parley::capture

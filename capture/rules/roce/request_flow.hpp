@@ -70,7 +70,7 @@ class RequestFlow {
   std::optional<IbNak> fatal;
 
  private:
-  using Place = std::uint64_t;
+  using ExtendedPsn = std::uint64_t;
   struct Request {
     wire::ib::Operation operation{};
     std::uint16_t payload = 0;
@@ -86,13 +86,13 @@ class RequestFlow {
     std::uint32_t receives = 0;              // how many of these messages consumed a receive
     std::optional<std::uint64_t> original;   // of an Atomic: the value in its response
   };
-  using Requests = ByPlace<Request>;
+  using Requests = PsnMap<Request>;
   /// An answer to a request that, as far as the capture shows, was not sent yet.
   struct Ahead {
     FrameRef ref;
     std::uint32_t psn = 0, msn = 0;
     bool of_psn = true;     // its PSN is ahead; false: its MSN
-    Place high = 0;         // the last PSN in use at that time
+    ExtendedPsn high = 0;   // the last PSN in use at that time
     bool repeated = false;  // a request was retransmitted since
   };
   /// End-to-end flow control, counted in messages that consume a receive.
@@ -112,7 +112,7 @@ class RequestFlow {
 
   /// An RNR NAK of the request at `place`, and how often the request was retransmitted after RNR NAKs.
   struct Rnr {
-    Place place = 0;
+    ExtendedPsn place = 0;
     bool pending = false;
     FrameRef ref;
     Duration timer{0};
@@ -120,56 +120,56 @@ class RequestFlow {
   };
   /// The oldest request that was retransmitted since the last answer.
   struct Retry {
-    Place place = 0;
+    ExtendedPsn place = 0;
     std::uint64_t count = 0;
     Instant at{};
   };
   /// A PSN sequence NAK, and the later requests behind its PSN.
   struct Gap {
-    Place place = 0;
+    ExtendedPsn place = 0;
     FrameRef nak, first;
     std::uint64_t went_on = 0;
   };
 
-  Place place_of(std::uint32_t psn) const;
-  static std::uint32_t psn_of(Place place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
+  ExtendedPsn place_of(std::uint32_t psn) const;
+  static std::uint32_t psn_of(ExtendedPsn place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
   std::uint64_t distance(std::uint32_t psn) const;
   Request read(const RocePacket& p, const FlowTerms& terms) const;
-  Requests::iterator covering(Place place);
-  bool is_another_use(Place place, const Request& r) const;
+  Requests::iterator covering(ExtendedPsn place);
+  bool is_another_use(ExtendedPsn place, const Request& r) const;
   void restart();
   void apply_mtu(const FlowTerms& terms);
-  bool repeated(const RocePacket& p, Place place, const Request& r);
-  bool of_a_read(Place place) const;
-  bool inside_a_read(const RocePacket& p, Place place, const Request& r);
+  bool repeated(const RocePacket& p, ExtendedPsn place, const Request& r);
+  bool of_a_read(ExtendedPsn place) const;
+  bool inside_a_read(const RocePacket& p, ExtendedPsn place, const Request& r);
   void check_packet(const RocePacket& p, const FlowTerms& terms) const;
   void check_neighbours(Requests::iterator it, bool begins);
   void check_pair(Requests::const_iterator first, Requests::const_iterator second);
   void check_total(Requests::const_iterator last, std::uint16_t mtu);
   void count_on(Requests::iterator it, const FlowTerms& terms);
   void count_messages(Requests::iterator it);
-  void settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms);
-  void tell_msn(const Ahead& a);
+  void settle_ahead(ExtendedPsn place, const RocePacket& p, const FlowTerms& terms);
+  void report_msn(const Ahead& a);
   void trim();
-  void acknowledge(const RocePacket& p, Place place, const FlowTerms& terms);
+  void acknowledge(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void check_form(const RocePacket& p) const;
-  void tell_departures(const RocePacket& p, Place place);
-  void check_msn(const RocePacket& p, Place place, bool nak);
+  void report_departures(const RocePacket& p, ExtendedPsn place);
+  void check_msn(const RocePacket& p, ExtendedPsn place, bool nak);
   bool is_of_other_read(const RocePacket& p, Requests::iterator it);
-  void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
-  void atomic_response(const RocePacket& p, Place place);
+  void read_response(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
+  void atomic_response(const RocePacket& p, ExtendedPsn place);
   void syndrome(const RocePacket& p, const FlowTerms& terms);
-  Requests::iterator executed(Place place, std::uint32_t msn);
-  void take_credits(const RocePacket& p, Place place);
+  Requests::iterator executed(ExtendedPsn place, std::uint32_t msn);
+  void handle_credits(const RocePacket& p, ExtendedPsn place);
   void settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages);
   void check_size(const RocePacket& p) const;
-  void tell_beyond(const std::optional<Outstanding::One>& one, std::size_t depth);
-  void count_outstanding(const RocePacket& p, Place place, const Request& r, const FlowTerms& terms);
-  void settle_outstanding(const RocePacket& p, Place place, const FlowTerms& terms);
-  void settle_retries(const RocePacket& p, Place place);
-  void count_retries(const RocePacket& p, Place place, bool again, const FlowTerms& terms);
+  void report_beyond(const std::optional<Outstanding::One>& one, std::size_t depth);
+  void count_outstanding(const RocePacket& p, ExtendedPsn place, const Request& r, const FlowTerms& terms);
+  void settle_outstanding(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
+  void settle_retries(const RocePacket& p, ExtendedPsn place);
+  void count_retries(const RocePacket& p, ExtendedPsn place, bool again, const FlowTerms& terms);
   void count_rnr_retries(const RocePacket& p, const FlowTerms& terms);
-  void count_timeouts(const RocePacket& p, Place place, const FlowTerms& terms);
+  void count_timeouts(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms);
 
   RoceBudget& budget_;
@@ -177,12 +177,12 @@ class RequestFlow {
   Side requester_;
   Requests seen_;
   bool any_ = false;
-  bool unsized_ = false;        // a request was read before the path MTU was known
-  Place start_ = 0;             // the starting PSN from the set-up; 0: not known
-  Place first_ = 0, high_ = 0;  // the first PSN seen, and the last one in use
-  Place forgotten_ = 0;         // requests below are not remembered
-  Place acknowledged_ = 0;
-  Place read_end_ = 0;  // the last PSN seen of a Read's responses while the path MTU is not known
+  bool unsized_ = false;              // a request was read before the path MTU was known
+  ExtendedPsn start_ = 0;             // the starting PSN from the set-up; 0: not known
+  ExtendedPsn first_ = 0, high_ = 0;  // the first PSN seen, and the last one in use
+  ExtendedPsn forgotten_ = 0;         // requests below are not remembered
+  ExtendedPsn acknowledged_ = 0;
+  ExtendedPsn read_end_ = 0;  // the last PSN seen of a Read's responses while the path MTU is not known
   std::optional<Ahead> ahead_;
   Credits credits_;
   std::optional<Excess> excess_;

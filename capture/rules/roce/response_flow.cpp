@@ -33,34 +33,34 @@ void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
   const std::uint8_t s = p.packet.aeth.syndrome;
   const Side responder = other(requester_);
   if (!is_assigned(s)) {
-    findings_.tell(IbRule::ib_syndrome, p.frame, responder,
-                   fmt::format("'s {} has the reserved syndrome 0x{:02x}", operation_text(p.operation()), s));
+    findings_.report(IbRule::ib_syndrome, p.frame, responder,
+                     fmt::format("'s {} has the reserved syndrome 0x{:02x}", operation_text(p.operation()), s));
     return;
   }
   if (p.operation() != Operation::acknowledge && !is_ack(s)) {
-    findings_.tell(IbRule::ib_syndrome, p.frame, responder,
-                   fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", operation_text(p.operation()), s));
+    findings_.report(IbRule::ib_syndrome, p.frame, responder,
+                     fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", operation_text(p.operation()), s));
     return;
   }
   // IBA §9.7.7.2: a responder without end-to-end flow control gives no credits.
   if (is_ack(s) && !terms.flow_control && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
-    findings_.tell(IbRule::ib_credits, p.frame, responder,
-                   fmt::format(" gave credits (syndrome 0x{:02x}); it had said that it has no flow control", s));
+    findings_.report(IbRule::ib_credits, p.frame, responder,
+                     fmt::format(" gave credits (syndrome 0x{:02x}); it had said that it has no flow control", s));
   // A shared receive queue has no number of receives for one queue pair.
   else if (is_ack(s) && terms.shared_receives && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
-    findings_.tell(IbRule::ib_credits, p.frame, responder,
-                   fmt::format(" gave credits (syndrome 0x{:02x}); its receives are those of a shared queue", s));
+    findings_.report(IbRule::ib_credits, p.frame, responder,
+                     fmt::format(" gave credits (syndrome 0x{:02x}); its receives are those of a shared queue", s));
 }
 
 void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   if (has_aeth(p.operation())) syndrome(p, terms);
   if (!any_ && terms.starting_psn) start_ = place_of(*terms.starting_psn);
   apply_mtu(terms);
-  const Place place = place_of(p.packet.bth.psn);
+  const ExtendedPsn place = place_of(p.packet.bth.psn);
   if (terms.set_up_seen && start_ != 0 && place < start_) {
-    findings_.tell(IbRule::ib_ack_unsent, p.frame, other(requester_),
-                   fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}", operation_text(p.operation()),
-                               p.packet.bth.psn, psn_of(start_)));
+    findings_.report(IbRule::ib_ack_unsent, p.frame, other(requester_),
+                     fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}",
+                                 operation_text(p.operation()), p.packet.bth.psn, psn_of(start_)));
     return;
   }
   check_form(p);
@@ -68,7 +68,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
     settle_outstanding(p, place, terms);
     settle_retries(p, place);
   }
-  if (terms.set_up_seen && has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) take_credits(p, place);
+  if (terms.set_up_seen && has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) handle_credits(p, place);
   if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
   if (terms.set_up_seen) {
     if (is_read_response(p.operation()))
@@ -87,15 +87,15 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
 void RequestFlow::check_form(const RocePacket& p) const {
   const bool data = is_read_response(p.operation());
   if (!data && !p.packet.payload.empty())
-    findings_.tell(IbRule::ib_ack_form, p.frame, other(requester_),
-                   fmt::format("'s {} has {}; it has no payload", operation_text(p.operation()),
-                               counted(p.packet.payload.size(), "octet")));
+    findings_.report(IbRule::ib_ack_form, p.frame, other(requester_),
+                     fmt::format("'s {} has {}; it has no payload", operation_text(p.operation()),
+                                 counted(p.packet.payload.size(), "octet")));
 }
 
-void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms& terms) {
+void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
   const std::uint8_t s = p.packet.aeth.syndrome;
   if (!is_assigned(s)) return;
-  if (terms.set_up_seen) tell_departures(p, place);
+  if (terms.set_up_seen) report_departures(p, place);
   if (is_rnr(s)) {
     if (rnr_naks++ == 0) first_rnr_frame = p.frame;
     return;
@@ -117,7 +117,7 @@ void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms&
 }
 
 /// Notes answers of known peers that depart from the specification.
-void RequestFlow::tell_departures(const RocePacket& p, Place place) {
+void RequestFlow::report_departures(const RocePacket& p, ExtendedPsn place) {
   const auto it = seen_.find(place);
   if (it == seen_.end()) return;
   const Request& r = it->second;
@@ -134,7 +134,7 @@ void RequestFlow::tell_departures(const RocePacket& p, Place place) {
 }
 
 // IBA §9.7.7.1: the MSN of an ACK is at least the number of messages up to its PSN, and at most the number sent.
-void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
+void RequestFlow::check_msn(const RocePacket& p, ExtendedPsn place, bool nak) {
   const auto it = covering(place);
   const auto last = seen_.empty() ? seen_.end() : std::prev(seen_.end());
   if (it == seen_.end() || !it->second.completed) return;
@@ -143,9 +143,9 @@ void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
   if (nak && ends_message(it->second.operation)) least = (least - 1) & 0xFFFFFF;
   const std::uint32_t msn = p.packet.aeth.msn;
   if (is_behind(msn, least)) {
-    findings_.tell(IbRule::ib_msn, p.frame, other(requester_),
-                   fmt::format(" gave MSN {} with PSN {:#08x}, up to which {} complete", msn, p.packet.bth.psn,
-                               least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
+    findings_.report(IbRule::ib_msn, p.frame, other(requester_),
+                     fmt::format(" gave MSN {} with PSN {:#08x}, up to which {} complete", msn, p.packet.bth.psn,
+                                 least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
     return;
   }
   if (!last->second.completed || last->first + last->second.span - 1 != high_) return;
@@ -166,16 +166,16 @@ bool RequestFlow::is_of_other_read(const RocePacket& p, Requests::iterator it) {
 
 // IBA §9.7.5: a Read's responses use its PSNs. All but the last are full, and they are First, Middle, Last. After a
 // loss they may restart in the middle, so a First is valid there.
-void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerms& terms) {
+void RequestFlow::read_response(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
   const Side responder = other(requester_);
   const auto it = covering(place);
   if (it == seen_.end()) return;
   const Request& r = it->second;
   if (r.operation != Operation::read_request) {
     if (is_of_other_read(p, it)) return;
-    findings_.tell(IbRule::ib_response_kind, p.frame, responder,
-                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
-                               r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
+    findings_.report(IbRule::ib_response_kind, p.frame, responder,
+                     fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
+                                 r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
     return;
   }
   if (terms.path_mtu == 0) return;
@@ -185,36 +185,36 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   const std::uint32_t rest = r.dma_length - (r.span - 1) * std::uint32_t{terms.path_mtu};
   const std::uint32_t due = last ? rest : terms.path_mtu;
   if (last != says_last) {
-    findings_.tell(IbRule::ib_read_response, p.frame, responder,
-                   fmt::format("'s {} is packet {} of the {} that answer the Read of frame {}",
-                               operation_text(operation), place - it->first + 1, r.span, r.frame));
+    findings_.report(IbRule::ib_read_response, p.frame, responder,
+                     fmt::format("'s {} is packet {} of the {} that answer the Read of frame {}",
+                                 operation_text(operation), place - it->first + 1, r.span, r.frame));
   } else if (place == it->first &&
              (operation == Operation::read_response_middle || operation == Operation::read_response_last)) {
-    findings_.tell(IbRule::ib_read_response, p.frame, responder,
-                   fmt::format("'s {} is the first of those that answer the Read of frame {}",
-                               operation_text(operation), r.frame));
+    findings_.report(IbRule::ib_read_response, p.frame, responder,
+                     fmt::format("'s {} is the first of those that answer the Read of frame {}",
+                                 operation_text(operation), r.frame));
   } else if (p.packet.payload.size() != due) {
-    findings_.tell(IbRule::ib_read_response, p.frame, responder,
-                   fmt::format("'s {} has {}; {} are due of the Read of frame {}", operation_text(operation),
-                               counted(p.packet.payload.size(), "octet"), due, r.frame));
+    findings_.report(IbRule::ib_read_response, p.frame, responder,
+                     fmt::format("'s {} has {}; {} are due of the Read of frame {}", operation_text(operation),
+                                 counted(p.packet.payload.size(), "octet"), due, r.frame));
   }
 }
 
 // IBA §9.7.5: a retransmitted Atomic gets the same response again, from the responder's resources.
-void RequestFlow::atomic_response(const RocePacket& p, Place place) {
+void RequestFlow::atomic_response(const RocePacket& p, ExtendedPsn place) {
   const auto it = covering(place);
   if (it == seen_.end()) return;
   Request& r = it->second;
   if (!is_atomic(r.operation)) {
-    findings_.tell(IbRule::ib_response_kind, p.frame, other(requester_),
-                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
-                               r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
+    findings_.report(IbRule::ib_response_kind, p.frame, other(requester_),
+                     fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
+                                 r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
     return;
   }
   if (!r.original) {
     r.original = p.packet.atomic_original;
   } else if (*r.original != p.packet.atomic_original) {
-    findings_.tell(
+    findings_.report(
         IbRule::ib_atomic_response, p.frame, other(requester_),
         fmt::format(" answered the {} of frame {} again with another value", operation_text(r.operation), r.frame));
   }

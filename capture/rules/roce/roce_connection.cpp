@@ -133,17 +133,17 @@ void RoceConnection::cm(Side from, const RocePacket& p, const CmSeen& m) {
 void RoceConnection::cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text) {
   seen(p.frame, p.at);
   has_cm_ = true;
-  findings_.tell(rule, p.frame, from, text);
+  findings_.report(rule, p.frame, from, text);
 }
 
 void RoceConnection::malformed(Side from, std::uint64_t frame, Instant when, std::string_view why) {
   seen(frame, when);
-  findings_.tell(IbRule::ib_malformed, frame, from, fmt::format(" sent a packet that cannot be read: {}", why));
+  findings_.report(IbRule::ib_malformed, frame, from, fmt::format(" sent a packet that cannot be read: {}", why));
 }
 
-void RoceConnection::tell_icrc(Side from) {
+void RoceConnection::report_icrc(Side from) {
   for (const auto& [frame, text] : std::exchange(icrcs_[index_of(from)].pending, {}))
-    findings_.tell(IbRule::ib_icrc, frame, from, text);
+    findings_.report(IbRule::ib_icrc, frame, from, text);
 }
 
 // IBA §7.8.1: a packet with a wrong ICRC is dropped. But if a side has no right ICRC at all, the packets may be
@@ -157,7 +157,7 @@ bool RoceConnection::icrc_counts(Side from, const RocePacket& p, std::string_vie
   if (!p.icrc_wrong()) {
     if (!p.icrc_due) return true;
     mine.right = true;
-    tell_icrc(from);
+    report_icrc(from);
     return true;
   }
   ++mine.wrong;
@@ -166,26 +166,27 @@ bool RoceConnection::icrc_counts(Side from, const RocePacket& p, std::string_vie
                                                    icrc_text(p.packet.icrc), icrc_text(*p.icrc_due)));
   if (!mine.right) return true;
   seen(p.frame, p.at);
-  tell_icrc(from);
+  report_icrc(from);
   return false;
 }
 
-void RoceConnection::tell_icrc_unmade() {
+void RoceConnection::report_absent_icrc() {
   for (const Side side : {Side::initiator, Side::responder}) {
     Icrc& those = icrcs_[index_of(side)];
     if (those.pending.empty()) continue;
     if (those.answered)
-      findings_.tell(IbRule::ib_icrc_unmade, those.pending.front().first, side,
-                     fmt::format("'s ICRC is wrong in {}, right in none, and its peer answers such packets: it is made "
-                                 "behind the capture, or not made and not checked",
-                                 counted(those.wrong, "packet")));
+      findings_.report(
+          IbRule::ib_icrc_unmade, those.pending.front().first, side,
+          fmt::format("'s ICRC is wrong in {}, right in none, and its peer answers such packets: it is made "
+                      "behind the capture, or not made and not checked",
+                      counted(those.wrong, "packet")));
     else
-      tell_icrc(side);
+      report_icrc(side);
   }
 }
 
 void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
-  for (const PacketFault& fault : faults_of(p)) findings_.tell(fault.rule, p.frame, from, fault.text);
+  for (const PacketFault& fault : faults_of(p)) findings_.report(fault.rule, p.frame, from, fault.text);
 }
 
 // Checks P_Key and Q_Key against the set-up.
@@ -193,14 +194,14 @@ void RoceConnection::check_ends(Side from, const RocePacket& p) {
   if (guessed_[index_of(other(from))]) return;
   const wire::ib::CmReq* const req = exchange_.req();
   if (req != nullptr && !seen_->sidr && (p.packet.bth.p_key & 0x7FFF) != (req->p_key & 0x7FFF))
-    findings_.tell(IbRule::ib_p_key, p.frame, from,
-                   fmt::format("'s packet has P_Key {:#06x}; the connection is in that of {:#06x}", p.packet.bth.p_key,
-                               req->p_key));
+    findings_.report(IbRule::ib_p_key, p.frame, from,
+                     fmt::format("'s packet has P_Key {:#06x}; the connection is in that of {:#06x}",
+                                 p.packet.bth.p_key, req->p_key));
   if (seen_->sidr && from == Side::initiator && exchange_.q_key() != 0 && p.service() == Service::ud &&
       p.headers_known() && p.packet.deth.q_key != exchange_.q_key())
-    findings_.tell(IbRule::ib_ud_q_key, p.frame, from,
-                   fmt::format("'s packet has Q_Key {:#010x}; that of the service is {:#010x}", p.packet.deth.q_key,
-                               exchange_.q_key()));
+    findings_.report(IbRule::ib_ud_q_key, p.frame, from,
+                     fmt::format("'s packet has Q_Key {:#010x}; that of the service is {:#010x}", p.packet.deth.q_key,
+                                 exchange_.q_key()));
 }
 
 FlowTerms RoceConnection::terms_of(Side requester) const {
@@ -281,9 +282,9 @@ void RoceConnection::check_order(Side from, const RocePacket& p) {
       !set_up_seen())
     return;
   if (std::exchange(told_late_, true)) return;
-  findings_.tell(IbRule::ib_after_end, p.frame, from,
-                 fmt::format(" sent data after its {} (frame {})",
-                             seen_->dreq_frame == left.frame ? "DREQ" : "DREQ or DREP", left.frame));
+  findings_.report(IbRule::ib_after_end, p.frame, from,
+                   fmt::format(" sent data after its {} (frame {})",
+                               seen_->dreq_frame == left.frame ? "DREQ" : "DREQ or DREP", left.frame));
 }
 
 void RoceConnection::data(Side from, const RocePacket& p) {
@@ -307,17 +308,17 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (!rule.assigned) {
     // IBA §9.2.1: opcodes of RD and of manufacturers are assigned, but not decoded here.
     if (p.service() != Service::rd && p.service() != Service::manufacturer)
-      findings_.tell(IbRule::ib_opcode, p.frame, from,
-                     fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
+      findings_.report(IbRule::ib_opcode, p.frame, from,
+                       fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
     draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }
   if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
   if (qp_of(p.service()) != seen_->qp) {
-    findings_.tell(IbRule::ib_service, p.frame, from,
-                   fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode()),
-                               !has_cm_ || flows_[index_of(from)]->is_near(p.packet.bth.psn) ? "" : "live ",
-                               to_string(seen_->qp)));
+    findings_.report(IbRule::ib_service, p.frame, from,
+                     fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode()),
+                                 !has_cm_ || flows_[index_of(from)]->is_near(p.packet.bth.psn) ? "" : "live ",
+                                 to_string(seen_->qp)));
     draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }

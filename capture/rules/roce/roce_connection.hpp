@@ -29,7 +29,7 @@ class RoceConnection {
   RoceConnection(const RoceConnection&) = delete;
   RoceConnection& operator=(const RoceConnection&) = delete;
   /// `watch` receives each finding from now on.
-  void watch(RoceWatch& watch) { findings_.tell_also(watch, *this); }
+  void watch(RoceWatch& watch) { findings_.forward_to(watch, *this); }
 
   /// A CM message from that side in a readable MAD.
   void cm(Side from, const RocePacket& p, const CmSeen& m);
@@ -75,8 +75,8 @@ class RoceConnection {
  private:
   static constexpr Duration another_use_after = std::chrono::seconds(1);
 
-  void tell_icrc(Side from);
-  void tell_icrc_unmade();
+  void report_icrc(Side from);
+  void report_absent_icrc();
   void seen(std::uint64_t frame, Instant at);
   void make_flows();
   bool settle_guesses(Side from, const CmSeen& m);
@@ -89,7 +89,7 @@ class RoceConnection {
   Outcome outcome() const;
   std::string describe_end() const;
   bool groundless(Side requester) const;
-  void tell_facts();
+  void report_facts();
   void count_sides(ConnectionReport& r);
 
   RoceBudget& budget_;

@@ -67,8 +67,8 @@ std::string RoceConnection::describe_end() const {
   return seen_->sidr ? "none: UD has no connection" : "open at the end of the capture";
 }
 
-void RoceConnection::tell_facts() {
-  tell_icrc_unmade();
+void RoceConnection::report_facts() {
+  report_absent_icrc();
   for (const Side requester : {Side::initiator, Side::responder}) {
     RequestFlow& flow = *flows_[index_of(requester)];
     flow.finish(exchange_.ended());
@@ -105,8 +105,8 @@ void RoceConnection::tell_facts() {
   const FrameRef rtu = exchange_.rtu();
   if (set_up_seen() && first.frame != 0 && rtu.frame != 0 && rtu.at - first.at >= paths_apart &&
       (asked.frame == 0 || asked.at - first.at >= paths_apart) && flows_[index_of(Side::initiator)]->missing == 0)
-    findings_.tell(IbRule::ib_early, first.frame, Side::responder,
-                   fmt::format(" sent data before the initiator's RTU (frame {}) or data", rtu.frame));
+    findings_.report(IbRule::ib_early, first.frame, Side::responder,
+                     fmt::format(" sent data before the initiator's RTU (frame {}) or data", rtu.frame));
 }
 
 void RoceConnection::count_sides(ConnectionReport& r) {
@@ -126,7 +126,7 @@ void RoceConnection::count_sides(ConnectionReport& r) {
 
 ConnectionReport RoceConnection::finish() {
   ConnectionReport r;
-  tell_facts();
+  report_facts();
   exchange_.finish(first_data_[index_of(Side::initiator)].frame != 0);
   count_sides(r);
   r.first_frame = first_frame_;

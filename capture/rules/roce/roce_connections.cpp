@@ -31,13 +31,13 @@ std::size_t RoceConnections::KeyHash::operator()(const RoceKey& key) const {
   return static_cast<std::size_t>(mix_gid(mix_gid(number, key.a), key.b));
 }
 
-RoceConnections::Place RoceConnections::at(const RoceKey& key) const {
+RoceConnections::ConnectionSide RoceConnections::at(const RoceKey& key) const {
   const auto it = places_.find(key);
-  return it == places_.end() ? Place{} : it->second;
+  return it == places_.end() ? ConnectionSide{} : it->second;
 }
 
 void RoceConnections::put(const RoceKey& key, RoceConnection& c, Side side) {
-  const auto [it, added] = places_.try_emplace(key, Place{&c, side});
+  const auto [it, added] = places_.try_emplace(key, ConnectionSide{&c, side});
   if (!added) {
     if (it->second.connection == &c) return;
     RoceConnection* const before = it->second.connection;
@@ -131,7 +131,7 @@ void RoceConnections::unreadable(const wire::CapturedPacket& captured, RocePacke
 bool RoceConnections::malformed(const RocePacket& p, ConstBytes octets, std::string_view why) {
   const auto bth = wire::ib::Bth::parse(octets);
   if (!bth || p.wire_size < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return false;
-  const Place place = at(queue_pair(p.network.destination, p.network.source, bth->dest_qpn));
+  const ConnectionSide place = at(queue_pair(p.network.destination, p.network.source, bth->dest_qpn));
   if (place.connection == nullptr) return false;
   place.connection->malformed(other(place.side), p.frame, p.at, why);
   return true;
@@ -160,7 +160,7 @@ void RoceConnections::take(RocePacket& p) {
 }
 
 void RoceConnections::data(const RocePacket& p) {
-  Place place = find_data(p);
+  ConnectionSide place = find_data(p);
   if (place.connection != nullptr && place.connection->is_of_another(other(place.side), p)) {
     if (place.connection->has_cm())
       forget(queue_pair(p.network.destination, p.network.source, p.packet.bth.dest_qpn));
@@ -186,27 +186,27 @@ void RoceConnections::data(const RocePacket& p) {
 }
 
 /// The connection of the packet's destination queue pair.
-RoceConnections::Place RoceConnections::find_data(const RocePacket& p) {
+RoceConnections::ConnectionSide RoceConnections::find_data(const RocePacket& p) {
   const Gid &to = p.network.destination, &from = p.network.source;
-  Place place = at(queue_pair(to, from, p.packet.bth.dest_qpn));
+  ConnectionSide place = at(queue_pair(to, from, p.packet.bth.dest_qpn));
   if (p.service() != Service::ud || !p.headers_known()) return place;
   // A UD queue pair has many peers: the source must fit as well.
-  const auto fits = [&](const Place& found, std::uint32_t qpn, Side side) {
+  const auto fits = [&](const ConnectionSide& found, std::uint32_t qpn, Side side) {
     return found.connection != nullptr && (!found.connection->qpn(side) || *found.connection->qpn(side) == qpn);
   };
   if (fits(place, p.packet.deth.source_qpn, other(place.side))) return place;
-  const Place sender = at(queue_pair(from, to, p.packet.deth.source_qpn));
+  const ConnectionSide sender = at(queue_pair(from, to, p.packet.deth.source_qpn));
   if (fits(sender, p.packet.bth.dest_qpn, other(sender.side))) return {sender.connection, other(sender.side)};
   return {};
 }
 
 /// A connection with a QPN that is not known yet, to which the packet may belong. None if several are possible.
-RoceConnections::Place RoceConnections::find_partner(const RocePacket& p) {
+RoceConnections::ConnectionSide RoceConnections::find_partner(const RocePacket& p) {
   if (p.service() == Service::ud) return {};
   const Gid &to = p.network.destination, &from = p.network.source;
   const auto it = pairs_.find(pair_of(to, from));
   if (it == pairs_.end()) return {};
-  Place found;
+  ConnectionSide found;
   for (RoceConnection* c : it->second)
     for (const Side side : {Side::initiator, Side::responder}) {
       if (c->gid(side) != to || c->gid(other(side)) != from || c->qpn(side) || c->over() || c->sidr()) continue;
@@ -222,7 +222,7 @@ RoceConnections::Place RoceConnections::find_partner(const RocePacket& p) {
   return found;
 }
 
-RoceConnections::Place RoceConnections::begin_data(const RocePacket& p) {
+RoceConnections::ConnectionSide RoceConnections::begin_data(const RocePacket& p) {
   const Gid &to = p.network.destination, &from = p.network.source;
   const bool answer = is_response(p);
   RoceConnection* const c = answer ? begin(to, from, p) : begin(from, to, p);

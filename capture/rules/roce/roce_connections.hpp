@@ -41,7 +41,7 @@ class RoceConnections {
   static constexpr Duration over_quiet = std::chrono::seconds(3);
   static constexpr Duration reuse_after = std::chrono::minutes(10);
 
-  struct Place {
+  struct ConnectionSide {
     RoceConnection* connection = nullptr;
     Side side = Side::initiator;  // the side that the key identifies
   };
@@ -56,14 +56,14 @@ class RoceConnections {
   void gsi(const RocePacket& p);
   void odd_mad(const RocePacket& p);
   void cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header);
-  Place find_cm(const RocePacket& p, const wire::ib::CmMessage& m);
-  Place find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const;
-  Place begin_cm(const RocePacket& p, const wire::ib::CmMessage& m);
+  ConnectionSide find_cm(const RocePacket& p, const wire::ib::CmMessage& m);
+  ConnectionSide find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const;
+  ConnectionSide begin_cm(const RocePacket& p, const wire::ib::CmMessage& m);
   void data(const RocePacket& p);
-  Place find_data(const RocePacket& p);
-  Place find_partner(const RocePacket& p);
-  Place begin_data(const RocePacket& p);
-  Place at(const RoceKey& key) const;
+  ConnectionSide find_data(const RocePacket& p);
+  ConnectionSide find_partner(const RocePacket& p);
+  ConnectionSide begin_data(const RocePacket& p);
+  ConnectionSide at(const RoceKey& key) const;
   RoceConnection* begin(const Gid& initiator, const Gid& responder, const RocePacket& p);
   void learn(RoceConnection& c);
   void put(const RoceKey& key, RoceConnection& c, Side side);
@@ -78,7 +78,7 @@ class RoceConnections {
   RoceReader reader_;
   RoceBudget budget_;
   std::unordered_map<RoceConnection*, std::unique_ptr<RoceConnection>> live_;
-  std::unordered_map<RoceKey, Place, KeyHash> places_;
+  std::unordered_map<RoceKey, ConnectionSide, KeyHash> places_;
   std::unordered_map<RoceKey, std::vector<RoceConnection*>, KeyHash> pairs_;  // keys with number 0 and a <= b
   std::unordered_map<RoceKey, GsiLast, KeyHash> gsi_;                         // keys with `a` alone: the sender
   std::uint64_t unreadable_ = 0, cut_ = 0, fragments_ = 0, not_followed_ = 0;

@@ -65,7 +65,7 @@ void RoceConnections::odd_mad(const RocePacket& p) {
   const std::size_t size = p.packet.payload.size();
   const bool readable = known.size() >= std::min(size, octets.size()) && header && is_of_cm(*header) && !p.icrc_wrong();
   const auto m = readable ? CmMessage::parse(octets) : Result<CmMessage>(tl::unexpected(Error(Errc::unsupported)));
-  const Place place = m ? find_cm(p, *m) : Place{};
+  const ConnectionSide place = m ? find_cm(p, *m) : ConnectionSide{};
   if (place.connection == nullptr) return;
   const std::string_view name = to_string(m->type());
   place.connection->cm_condemned(
@@ -89,7 +89,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   if (!parsed) return;
   m.message = *std::move(parsed);
   m.mad = readable;
-  Place place = find_cm(p, m.message);
+  ConnectionSide place = find_cm(p, m.message);
   if (place.connection != nullptr && place.connection->exchange().sides_assumed() && shows_side(m.message.type()) &&
       sender_of(m.message) != place.side)
     place = {};  // the sides were assumed from an earlier DREQ, and wrongly
@@ -126,12 +126,12 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
 }
 
 /// The connection of the message, and the side that sent it.
-RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMessage& m) {
+RoceConnections::ConnectionSide RoceConnections::find_cm(const RocePacket& p, const CmMessage& m) {
   const Gid &from = p.network.source, &to = p.network.destination;
   const CmIds ids = ids_of(m);
   if (is_sidr(m)) {
     const bool asks = m.type() == CmMessageType::sidr_req;
-    Place place = at({Kind::sidr, asks ? from : to, asks ? to : from, ids.local});
+    ConnectionSide place = at({Kind::sidr, asks ? from : to, asks ? to : from, ids.local});
     if (place.connection != nullptr && asks && place.connection->over() &&
         p.at - place.connection->last_at() >= over_quiet)
       place = {};  // a request ID reused by a short counter or a restarted host
@@ -139,7 +139,7 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     return place;
   }
   if (m.type() == CmMessageType::req) {
-    const Place place = at({Kind::comm_id, from, to, ids.local});
+    const ConnectionSide place = at({Kind::comm_id, from, to, ids.local});
     if (place.connection == nullptr) return {};
     RoceConnection& c = *place.connection;
     // IBA §12.9.8.3.1: a retransmitted REQ has the same transaction ID, a new one has another.
@@ -147,22 +147,22 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     if (transaction && *transaction != m.transaction_id) return {};
     const bool same = c.exchange().req() != nullptr && *c.exchange().req() == std::get<wire::ib::CmReq>(m.body);
     const bool another = !same && (c.over() || p.at - c.last_at() >= reuse_after);
-    return another ? Place{} : place;
+    return another ? ConnectionSide{} : place;
   }
-  if (const Place place = find_by_ids(from, to, ids); place.connection != nullptr) return place;
+  if (const ConnectionSide place = find_by_ids(from, to, ids); place.connection != nullptr) return place;
   // A REP has the transaction ID of its REQ, even if its communication IDs are wrong.
   if (m.type() != CmMessageType::rep) return {};
-  const Place asked = at({Kind::transaction, to, from, m.transaction_id});
+  const ConnectionSide asked = at({Kind::transaction, to, from, m.transaction_id});
   if (asked.connection == nullptr || asked.connection->exchange().rep() != nullptr) return {};
   return {asked.connection, Side::responder};
 }
 
 /// A connection with both IDs is preferred to one with only one of them, because IDs are reused.
-RoceConnections::Place RoceConnections::find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const {
-  const Place mine = ids.local != 0 ? at({Kind::comm_id, from, to, ids.local}) : Place{};
-  Place theirs = ids.remote != 0 ? at({Kind::comm_id, to, from, ids.remote}) : Place{};
+RoceConnections::ConnectionSide RoceConnections::find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const {
+  const ConnectionSide mine = ids.local != 0 ? at({Kind::comm_id, from, to, ids.local}) : ConnectionSide{};
+  ConnectionSide theirs = ids.remote != 0 ? at({Kind::comm_id, to, from, ids.remote}) : ConnectionSide{};
   theirs.side = other(theirs.side);
-  const auto has = [](const Place& place, Side side, std::uint32_t id) {
+  const auto has = [](const ConnectionSide& place, Side side, std::uint32_t id) {
     return place.connection != nullptr && place.connection->exchange().id(side) == id;
   };
   if (has(mine, other(mine.side), ids.remote)) return mine;
@@ -170,11 +170,11 @@ RoceConnections::Place RoceConnections::find_by_ids(const Gid& from, const Gid& 
   if (mine.connection != nullptr) return mine;
   if (theirs.connection != nullptr) return theirs;
   // The sender may have exchanged the two IDs.
-  const Place exchanged = ids.remote != 0 ? at({Kind::comm_id, from, to, ids.remote}) : Place{};
-  return has(exchanged, other(exchanged.side), ids.local) ? exchanged : Place{};
+  const ConnectionSide exchanged = ids.remote != 0 ? at({Kind::comm_id, from, to, ids.remote}) : ConnectionSide{};
+  return has(exchanged, other(exchanged.side), ids.local) ? exchanged : ConnectionSide{};
 }
 
-RoceConnections::Place RoceConnections::begin_cm(const RocePacket& p, const CmMessage& m) {
+RoceConnections::ConnectionSide RoceConnections::begin_cm(const RocePacket& p, const CmMessage& m) {
   const Side side = sender_of(m).value_or(Side::initiator);
   const bool asks = side == Side::initiator;
   RoceConnection* const c =

@@ -32,12 +32,12 @@ constexpr Duration least(Duration time) { return time / 16 * 15; }
 class IbFindings {
  public:
   /// `watch` receives each finding from now on.
-  void tell_also(RoceWatch& watch, RoceConnection& owner) {
+  void forward_to(RoceWatch& watch, RoceConnection& owner) {
     watch_ = &watch;
     owner_ = &owner;
   }
   /// Reports a breach of `rule`. `text` follows "the initiator" or "the responder".
-  void tell(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
+  void report(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
     const RuleFacts& facts = facts_of(rule);
     const auto sentence = [&] { return std::string("the ") + std::string(to_string(side)) + std::string(text); };
     if (watch_ != nullptr)

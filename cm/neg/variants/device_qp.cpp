@@ -24,7 +24,7 @@ constexpr std::size_t whole_page = 4096;
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
 constexpr std::uint64_t test_receives = 4;  // of UD: datagrams of others may come first
 constexpr std::uint8_t hop_limit = 64;
-constexpr Duration look_time = 5ms;    // how long take_test() waits: other sessions wait as long
+constexpr Duration look_time = 5ms;    // how long receive_test() waits: other sessions wait as long
 constexpr int looks_before_again = 8;  // UC and UD: the test message may be lost
 
 tl::unexpected<Failure> not_registered(const Error& why) {
@@ -63,7 +63,7 @@ class Pages {
 
 class DeviceQp final : public QpDriver, public DataPath {
  public:
-  DeviceQp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options, const Config& config);
+  DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options, const Config& config);
   ~DeviceQp() override;
   DeviceQp(const DeviceQp&) = delete;
   DeviceQp& operator=(const DeviceQp&) = delete;
@@ -75,7 +75,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   bool can_test() const override { return true; }
   Outcome<void> expect_test() override;
   Outcome<void> send_test(ConstBytes message) override;
-  Outcome<std::optional<Bytes>> take_test() override;
+  Outcome<std::optional<Bytes>> receive_test() override;
 
   DataPath* path() override { return length_ == 0 ? nullptr : this; }
   MutBytes memory() override { return memory_.all().first(length_); }
@@ -101,7 +101,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   Outcome<void> send_from(const MemoryRegion& region, SendWr::Opcode opcode, std::size_t at, std::size_t length);
   AhAttr path_to(const QpAttributes& peer) const;
 
-  std::unique_ptr<QpGround> ground_;
+  std::unique_ptr<QpEnvironment> ground_;
   Transport transport_;
   std::uint8_t port_, gid_index_;
   std::string where_;
@@ -122,7 +122,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   int looks_ = 0;
 };
 
-DeviceQp::DeviceQp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options, const Config& config)
+DeviceQp::DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options, const Config& config)
     : ground_(std::move(ground)),
       transport_(options.transport),
       port_(options.port),
@@ -316,7 +316,7 @@ Outcome<void> DeviceQp::post_test() {
   return send_from(*test_region_, SendWr::Opcode::send, 0, test_message_.size());
 }
 
-Outcome<std::optional<Bytes>> DeviceQp::take_test() {
+Outcome<std::optional<Bytes>> DeviceQp::receive_test() {
   const Instant end = ground_->now() + look_time;
   do {
     WorkCompletion done;
@@ -390,7 +390,7 @@ Outcome<void> check_device_qp(const Config& config) {
   return {};
 }
 
-Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options,
+Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options,
                                                   const Config& config) {
   if (auto sane = check_device_qp(config); !sane) return tl::unexpected(sane.error());
   return std::make_unique<DeviceQp>(std::move(ground), options, config);

@@ -11,9 +11,9 @@
 namespace parley::neg {
 
 /// The environment of such a queue pair: its device, and how to wait there.
-class QpGround {
+class QpEnvironment {
  public:
-  virtual ~QpGround() = default;
+  virtual ~QpEnvironment() = default;
   virtual Device& device() = 0;
   /// Called once. The queue pair exists until drop_qp(); its queues must exist as long.
   virtual Result<QueuePair*> make_qp(const QpInit& init) {
@@ -46,7 +46,7 @@ struct DeviceQpOptions {
 
 /// `config` has the parameters of device_parameters(). Errors: resource_exhaustion; configuration_error (more memory than
 /// allowed).
-Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options,
+Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options,
                                                   const Config& config);
 /// Checks the configuration before any device is opened. Errors: configuration_error.
 Outcome<void> check_device_qp(const Config& config);

@@ -256,7 +256,7 @@ Lockstep::Step PerftestVariant::number(std::uint32_t own) {
 
 Lockstep::Step PerftestVariant::keys(std::size_t i) {
   Step step = barrier(i);
-  step.take = [this, i](ConstBytes in) { return take_keys(i, in); };
+  step.take = [this, i](ConstBytes in) { return parse_keys(i, in); };
   return step;
 }
 
@@ -275,7 +275,7 @@ Lockstep::Step PerftestVariant::barrier(std::size_t i) {
           }};
 }
 
-Outcome<void> PerftestVariant::take_keys(std::size_t i, ConstBytes in) {
+Outcome<void> PerftestVariant::parse_keys(std::size_t i, ConstBytes in) {
   auto peer = read_perftest_keys(in, format_);
   if (!peer) return tl::unexpected(peer.error());
   peer->mtu = peer_mtu_;

@@ -70,7 +70,7 @@ class PerftestVariant final : public Lockstep {
   Step number(std::uint32_t own);
   Step keys(std::size_t i);
   Step barrier(std::size_t i);
-  Outcome<void> take_keys(std::size_t i, ConstBytes in);
+  Outcome<void> parse_keys(std::size_t i, ConstBytes in);
   QpSet set_;
   std::optional<Player> player_;
   PerftestOptions options_;

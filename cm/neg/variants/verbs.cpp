@@ -49,7 +49,7 @@ void add_qp_item(Bytes& out, Item item, Fill fill) {
   fill(w);
 }
 
-void take_qp_item(QpInfo& out, Item item, Reader r) {
+void parse_qp_item(QpInfo& out, Item item, Reader r) {
   QpAttributes& a = out.attributes;
   switch (item) {
     case Item::qpn: a.qpn = r.be32(); break;
@@ -144,7 +144,7 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
     if (*octets != length)
       return failed(Problem::invalid_peer_data,
                     fmt::format("item {:#06x} has {} octets, {} are due", type, length, *octets));
-    take_qp_item(out, static_cast<Item>(type), Reader(value));
+    parse_qp_item(out, static_cast<Item>(type), Reader(value));
     qpn = qpn || static_cast<Item>(type) == Item::qpn;
     psn = psn || static_cast<Item>(type) == Item::psn;
     qkey = qkey || static_cast<Item>(type) == Item::qkey;
@@ -194,9 +194,9 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
     return say(Ready::ready, !tests_);
   }
   if (seen_ || !tests_) {
-    // The peer still waits for the test message. UC and UD do not retransmit; take_test() lets the driver do it.
+    // The peer still waits for the test message. UC and UD do not retransmit; receive_test() lets the driver do it.
     if (seen_ && !peer_seen_)
-      if (auto again = take_test(); !again) return tl::unexpected(again.error());
+      if (auto again = receive_test(); !again) return tl::unexpected(again.error());
     return Turn{.completed = true};
   }
   if (looks_ == 0 && role_ == Role::initiator)
@@ -207,10 +207,10 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
 Outcome<void> VerbsVariant::send_test() { return set_.driver(0).send_test(test_message(set_.local(0))); }
 
 // A UD queue pair also receives datagrams of other senders.
-Outcome<std::optional<Bytes>> VerbsVariant::take_test() {
+Outcome<std::optional<Bytes>> VerbsVariant::receive_test() {
   const Bytes due = test_message(set_.agreed().at(0).peer);
   for (int i = 0; i < strangers_at_once; ++i) {
-    auto came = set_.driver(0).take_test();
+    auto came = set_.driver(0).receive_test();
     if (!came || !*came || **came == due || transport_ != Transport::ud) return came;
     ++strangers_;
   }
@@ -218,7 +218,7 @@ Outcome<std::optional<Bytes>> VerbsVariant::take_test() {
 }
 
 Outcome<Turn> VerbsVariant::look() {
-  auto came = take_test();
+  auto came = receive_test();
   if (!came) return tl::unexpected(came.error());
   if (!*came) {
     if (++looks_ == looks_max)

@@ -41,7 +41,7 @@ class VerbsVariant final : public Variant {
   Outcome<Turn> info(std::optional<ConstBytes> peer);
   Outcome<Turn> ready(std::optional<ConstBytes> peer);
   Outcome<Turn> look();
-  Outcome<std::optional<Bytes>> take_test();
+  Outcome<std::optional<Bytes>> receive_test();
   Outcome<void> send_test();
 
   Role role_;

@@ -131,7 +131,7 @@ struct Leaving {
 };
 
 /// A peer's host whose connection manager is asked whether it is up, for all connections to it.
-struct AskedHost {
+struct HostProbe {
   Address peer{};                 // without port
   ibcm::Path path{};              // of the last connection that asked
   ibcm::ConnectionId asking = 0;  // the SIDR_REQ; 0: none in progress
@@ -193,7 +193,7 @@ class Roce final : public RoceProvider {
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
   PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) override;
-  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
+  PacketPlacement place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
     return addresses_.place_of(from, size, packets);
   }
   void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
@@ -295,7 +295,7 @@ class Roce final : public RoceProvider {
   void ping_host(const Connection& c, Instant now);
   void ask_host(const Connection& c, Instant now);
   void ask_host_for(const Connection& c, Instant now, Duration time);
-  void ask_host(AskedHost& host, Instant now);
+  void ask_host(HostProbe& host, Instant now);
   void on_host_answer(Instant now, const ibcm::Event& event);
   bool host_answered(const Connection& c, Instant now) const;
 
@@ -334,7 +334,7 @@ class Roce final : public RoceProvider {
   Instant unreachable_at_ = Instant::min();
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // active listeners, by service ID
   std::vector<EndpointId> closing_;                            // waiting for their requests to complete
-  std::vector<AskedHost> asked_hosts_;                         // those of the last few seconds
+  std::vector<HostProbe> asked_hosts_;                         // those of the last few seconds
   std::vector<Leaving> leaving_;                               // ordered by time, at most one per local address
   Fifo<PacketCommand> commands_;                               // at most two per endpoint
   nic::roce::MadIn mad_in_;  // kept, because creating it for each message costs more than filling it

@@ -122,16 +122,16 @@ void Roce::ask_host(const Connection& c, Instant now) { ask_host_for(c, now, wat
 /// has no other effect.
 void Roce::ask_host_for(const Connection& c, Instant now, Duration time) {
   const Address peer = without_port(c.peer);
-  std::erase_if(asked_hosts_, [&](const AskedHost& h) { return h.asking == 0 && h.until <= now && h.peer != peer; });
-  auto at = std::find_if(asked_hosts_.begin(), asked_hosts_.end(), [&](const AskedHost& h) { return h.peer == peer; });
-  if (at == asked_hosts_.end()) at = asked_hosts_.insert(at, AskedHost{.peer = peer});
+  std::erase_if(asked_hosts_, [&](const HostProbe& h) { return h.asking == 0 && h.until <= now && h.peer != peer; });
+  auto at = std::find_if(asked_hosts_.begin(), asked_hosts_.end(), [&](const HostProbe& h) { return h.peer == peer; });
+  if (at == asked_hosts_.end()) at = asked_hosts_.insert(at, HostProbe{.peer = peer});
   at->until = std::max(at->until, after(now, time));
   at->interval = std::max<Duration>(time / host_asked, std::chrono::milliseconds(1));
   at->path = path_to_peer(c);
   if (at->asking == 0) ask_host(*at, now);
 }
 
-void Roce::ask_host(AskedHost& host, Instant now) {
+void Roce::ask_host(HostProbe& host, Instant now) {
   using Kind = ibcm::Timers::Kind;
   ibcm::SidrParameters p;
   p.service_id = service_of(QpType::ud, 0);
@@ -148,7 +148,7 @@ void Roce::on_host_answer(Instant now, const ibcm::Event& event) {
   if (reply == nullptr && failed == nullptr) return;
   const ibcm::ConnectionId id = reply != nullptr ? reply->id : failed->id;
   const auto at =
-      std::find_if(asked_hosts_.begin(), asked_hosts_.end(), [id](const AskedHost& h) { return h.asking == id; });
+      std::find_if(asked_hosts_.begin(), asked_hosts_.end(), [id](const HostProbe& h) { return h.asking == id; });
   if (at == asked_hosts_.end()) return;
   at->asking = 0;
   if (reply != nullptr)
@@ -159,7 +159,7 @@ void Roce::on_host_answer(Instant now, const ibcm::Event& event) {
 
 bool Roce::host_answered(const Connection& c, Instant now) const {
   const Address peer = without_port(c.peer);
-  return std::any_of(asked_hosts_.begin(), asked_hosts_.end(), [&](const AskedHost& h) {
+  return std::any_of(asked_hosts_.begin(), asked_hosts_.end(), [&](const HostProbe& h) {
     return h.peer == peer && h.answered > Instant::min() && now - h.answered <= watch_of(c).warning;
   });
 }

@@ -10,7 +10,7 @@
 namespace parley::capture {
 namespace {
 
-using Ring = ByPlace<int>;
+using Ring = PsnMap<int>;
 
 /// The place that an iterator stands at, or 0 at the end.
 template <typename Entries>
@@ -18,7 +18,7 @@ std::uint64_t place(const Entries& entries, typename Entries::const_iterator it)
   return it == entries.end() ? 0 : it->first;
 }
 
-TEST(ByPlace, FindsWhatATreeFinds) {
+TEST(PsnMap, FindsWhatATreeFinds) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     std::mt19937 chance(seed);
     Ring ring;
@@ -52,7 +52,7 @@ TEST(ByPlace, FindsWhatATreeFinds) {
   }
 }
 
-TEST(ByPlace, FindsNothingWhereNothingIs) {
+TEST(PsnMap, FindsNothingWhereNothingIs) {
   Ring ring;
   EXPECT_EQ(ring.find(7), ring.end());
   EXPECT_EQ(ring.upper_bound(7), ring.end());

@@ -55,9 +55,9 @@ class Half : HalfSink {
     tcp.concede(position, {++frame_, Instant{}, 0}, budget, *this);
     return *this;
   }
-  Half& go_on() {
+  Half& deliver_buffered() {
     said += " go on";
-    tcp.go_on(budget, *this);
+    tcp.deliver_buffered(budget, *this);
     return *this;
   }
   Half& flush() {
@@ -365,7 +365,7 @@ TEST(TcpHalf, DrawnSegments) {
       if (then == 4)
         h.said += fmt::format(" SYN at {}", from),
             h.tcp.syn(first_seq + static_cast<std::uint32_t>(from) - 1, rng.below(2) == 0);
-      if (then == 5) h.go_on();
+      if (then == 5) h.deliver_buffered();
       if (h.tcp.waits_for() > 0) h.said += fmt::format(" (waits for {})", h.tcp.waits_for());
     }
     if (rng.below(3) != 0) h.flush();

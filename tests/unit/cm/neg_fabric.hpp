@@ -112,7 +112,7 @@ struct Fabric {
       if (fabric_.garbles) to->second.arrived.back().back() ^= 1;
       return fabric_.call("send");
     }
-    Outcome<std::optional<Bytes>> take_test() override {
+    Outcome<std::optional<Bytes>> receive_test() override {
       if (auto fine = fabric_.call("take"); !fine) return tl::unexpected(fine.error());
       if (fabric_.strangers > 0) {
         --fabric_.strangers;

@@ -103,7 +103,7 @@ Bytes without_item(const Bytes& info, std::size_t left_out, bool doubled = false
   return out;
 }
 
-std::string told_of_infos() {
+std::string text_of_infos() {
   std::string out;
   for (const Transport transport : every_transport) {
     const Bytes full = write_qp_info(transport, full_attributes(), true);
@@ -138,7 +138,7 @@ std::string told_of_infos() {
   return out;
 }
 
-std::string told_of_addresses() {
+std::string text_of_addresses() {
   const Bytes good = write_pingpong_address(full_attributes());
   std::string out = fmt::format("\npingpong: {}\n  {}\n", hex_digits(good), address_read(good));
   // Digits of both cases are read; small ones are written.
@@ -168,7 +168,7 @@ std::string told_of_addresses() {
 }
 
 /// A peer that begins otherwise is refused at the first wrong character.
-std::string told_of_beginnings() {
+std::string text_of_startups() {
   Framework framework;
   EXPECT_TRUE(framework.add(make_builtin_plugin()));
   const auto variant = framework.make("parley", "pingpong", Role::responder, {{"qpn", "1"}, {"psn", "2"}});
@@ -195,7 +195,7 @@ std::string told_of_beginnings() {
   return out + runs.text();
 }
 
-std::string told_of_keys() {
+std::string text_of_keys() {
   std::string out;
   for (const bool gid : {false, true})
     for (const bool validation : {false, true}) {
@@ -231,7 +231,7 @@ std::string told_of_keys() {
 TEST(NegMessages, AreWrittenAndReadAsReviewed) {
   expect_as_reviewed("cm_neg_messages.txt",
                      "# Messages of the variants, and what is read where one of their octets is another.\n" +
-                         told_of_infos() + told_of_addresses() + told_of_beginnings() + told_of_keys());
+                         text_of_infos() + text_of_addresses() + text_of_startups() + text_of_keys());
 }
 
 }  // namespace

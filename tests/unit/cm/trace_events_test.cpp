@@ -84,7 +84,7 @@ TEST(TraceEvents, EachEndSaysWhatItIs) {
 }
 
 /// The messages that the kernel's word implies: "sent REQ".
-std::vector<std::string> implied(const cm::KernelTold& by) {
+std::vector<std::string> implied(const cm::RdmaCmStep& by) {
   Heard heard;
   const Instant now{};
   cm::trace_kernel_messages({.sink = heard, .now = now, .connection = 0, .local = {}, .peer = {}}, by);

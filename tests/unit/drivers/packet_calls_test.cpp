@@ -100,7 +100,7 @@ struct Machine final : PacketMachine {
     std::fill_n(out.begin(), packet_size, std::uint8_t{0});
     return packet_size;
   }
-  PacketPlace place_of(const PacketPath&, std::size_t size, ConstBytes packets) override {
+  PacketPlacement place_of(const PacketPath&, std::size_t size, ConstBytes packets) override {
     const std::size_t count = memory.empty() ? 0 : packets.size() / size;
     return {.count = count, .memory = MutBytes(memory).first(count * (size - 12 - asio_driver::icrc_size))};
   }
@@ -318,8 +318,8 @@ TEST(PacketSocket, InterfacesAreThoseThatAreUpWithTheirWholeAddress) {
   list[1].ifa_addr = list[3].ifa_addr = reinterpret_cast<sockaddr*>(&v4);
   list[2].ifa_addr = list[4].ifa_addr = reinterpret_cast<sockaddr*>(&v6);
   calls.places = list.data();
-  const auto of_v4 = asio_driver::places_of_interfaces(Address::Family::v4);
-  const auto of_v6 = asio_driver::places_of_interfaces(Address::Family::v6);
+  const auto of_v4 = asio_driver::interface_addresses(Address::Family::v4);
+  const auto of_v6 = asio_driver::interface_addresses(Address::Family::v6);
   calls = {};
   ASSERT_EQ(of_v4.size(), 1U);
   EXPECT_EQ(of_v4[0].address, Address::v4(192, 0, 2, 1, 0));

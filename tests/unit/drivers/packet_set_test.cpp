@@ -99,7 +99,7 @@ TEST(PacketSet, SocketsThatAreGivenMayShareAnAddress) {
   bind(all, of_all, Address::any(Address::Family::v4, 0));
   EXPECT_EQ(first.bound, 1);
   EXPECT_EQ(second.bound, 1);
-  EXPECT_EQ(alone.failed, std::errc::address_in_use);
+  EXPECT_EQ(alone.failed, make_error_code(Errc::address_in_use));
   EXPECT_EQ(all.failed, make_error_code(Errc::unsupported));
   ::close(epoll);
 }

@@ -201,7 +201,7 @@ Story take(std::uint64_t seed, bool in_rows, std::size_t& longest) {
       story.packets.emplace_back(rows[i].begin(), rows[i].end());
       for (ConstBytes left = rows[i]; !left.empty();) {
         std::size_t taken = 1;
-        const PacketPlace place = in_rows ? to.device->place_of(came, sizes[i], left) : PacketPlace{};
+        const PacketPlacement place = in_rows ? to.device->place_of(came, sizes[i], left) : PacketPlacement{};
         if (place.count != 0) {
           taken = 1 + rng.below(place.count);  // as if the ICRC of the next were wrong
           const std::size_t share = place.memory.size() / place.count;

@@ -36,14 +36,14 @@ Attempt pair_of(const Ending& initiator, const Ending* responder) {
   Attempt attempt;
   attempt.label = "a > b";
   initiator.make(attempt.initiator);
-  for (ToldEvent& told : attempt.initiator.told) told.at = Instant(1s);
+  for (CmEventRecord& told : attempt.initiator.told) told.at = Instant(1s);
   if (responder == nullptr) return attempt;
   attempt.responders.push_back(std::make_unique<End>());
   End& r = *attempt.responders[0];
   r.role = mpa::Role::responder;
   responder->make(r);
   r.told.insert(r.told.begin(), {.what = Told::request});
-  for (ToldEvent& told : r.told) told.at = Instant(2s);
+  for (CmEventRecord& told : r.told) told.at = Instant(2s);
   return attempt;
 }
 

@@ -29,9 +29,9 @@ std::vector<std::string> texts(const Judge& judge) {
   return out;
 }
 
-ToldEvent told(Told what) { return {.what = what, .at = noon}; }
-ToldEvent graceful() { return {.what = Told::disconnected, .at = noon, .graceful = true}; }
-ToldEvent with_reason(Told what) {
+CmEventRecord told(Told what) { return {.what = what, .at = noon}; }
+CmEventRecord graceful() { return {.what = Told::disconnected, .at = noon, .graceful = true}; }
+CmEventRecord with_reason(Told what) {
   return {.what = what, .at = noon, .has_code = true, .words = "the deadline passed"};
 }
 
@@ -169,7 +169,7 @@ TEST(SimCheck, SeesAGracefulEndThatTheOtherSideDoesNotKnowOf) {
 // ---- settlement
 
 TEST(SimCheck, SeesEventsThatAreMissingDoubleOrOutOfPlace) {
-  const auto say = [](std::vector<ToldEvent> events, mpa::Role role = mpa::Role::initiator) {
+  const auto say = [](std::vector<CmEventRecord> events, mpa::Role role = mpa::Role::initiator) {
     End end;
     end.role = role;
     end.accepted = true;
@@ -191,7 +191,7 @@ TEST(SimCheck, SeesEventsThatAreMissingDoubleOrOutOfPlace) {
               ::testing::ElementsAre(HasSubstr("ConnectFailed after Established")));
   EXPECT_THAT(say({told(Told::request), with_reason(Told::rejected)}, mpa::Role::responder),
               ::testing::ElementsAre(HasSubstr("Rejected at a responder")));
-  const ToldEvent again = with_reason(Told::retrying);
+  const CmEventRecord again = with_reason(Told::retrying);
   EXPECT_THAT(say({again, again, again, with_reason(Told::failed)}),
               ::testing::ElementsAre(HasSubstr("more than two Retrying")));
   EXPECT_THAT(say({again, told(Told::established), graceful()}), IsEmpty());

@@ -246,7 +246,7 @@ TEST(SimDescribe, EveryStartupFrameHasItsName) {
 }
 
 /// Three messages of one end behind a SYN, each in a frame of its own or all in one.
-std::vector<std::string> told_of_three(const std::array<const Bytes*, 3>& messages, bool together) {
+std::vector<std::string> described_of_three(const std::array<const Bytes*, 3>& messages, bool together) {
   vt::Exchange x;
   x.open();
   Bytes all;
@@ -281,7 +281,7 @@ TEST(SimDescribe, StartupFramesInEveryOrderAreToldAsReviewed) {
       for (const Message& third : messages) {
         std::string outcome;
         for (const bool together : {false, true}) {
-          const auto lines = told_of_three({&first.octets, &second.octets, &third.octets}, together);
+          const auto lines = described_of_three({&first.octets, &second.octets, &third.octets}, together);
           outcome += fmt::format("{}{}", together ? " || " : "", fmt::join(lines, "; "));
         }
         runs.add(fmt::format("{} {} {}", first.name, second.name, third.name), outcome);

@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& name) {
   return out;
 }
 
-std::vector<Told> told_structures() {
+std::vector<Told> documented_structures() {
   std::vector<Told> out;
   for (const std::string& line : lines_of("mad_layouts.txt")) {
     if (line.starts_with("  ")) {
@@ -61,7 +61,7 @@ Span span_of(const std::string& member) {
 }
 
 TEST(MadLayouts, AreThoseOfTheSpecification) {
-  const auto told = told_structures();
+  const auto told = documented_structures();
   ASSERT_EQ(told.size(), all_layouts().size());
   std::size_t members = 0;
   for (const Told& structure : told) {

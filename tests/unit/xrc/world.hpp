@@ -115,7 +115,7 @@ class World {
   void settle() {
     for (int quiet = 0, i = 0; quiet < 40 + 20 * static_cast<int>(nodes_.size()) && i < 100000; ++i)
       quiet = step() ? 0 : quiet + 1;
-    if (server) look_closely();
+    if (server) check_invariants();
   }
   void wait(Duration time) {
     now += time;
@@ -221,9 +221,9 @@ class World {
   void look() {
     if (!server) return;
     while (const auto id = server->poll_ended()) EXPECT_TRUE(ended_.insert(*id).second) << "it ended twice";
-    if (++looks_ % 64 == 0) look_closely();
+    if (++looks_ % 64 == 0) check_invariants();
   }
-  void look_closely() {
+  void check_invariants() {
     const bool lingers = server->registry().options().linger > Duration{};
     for (const DomainView& d : server->registry().domains(now)) {
       EXPECT_FALSE(d.members.empty()) << "a domain without members";
