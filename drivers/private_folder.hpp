@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -27,7 +28,7 @@ class PrivateFolder {
     const std::string above = temporary.string();
     sweep(above, prefix);
     for (int tries = 0; tries < tries_max; ++tries) {
-      // Under a name that sweep() skips until the lock is held: another process's sweep() removes what it can lock.
+      // Under a name that sweep() skips for an hour: another process's sweep() removes what it can lock.
       std::string fresh = above + "/." + std::string(prefix) + "XXXXXX";
       if (::mkdtemp(fresh.data()) == nullptr) return nullptr;
       std::unique_ptr<PrivateFolder> out(new PrivateFolder(fresh, lock(fresh, O_CREAT)));
@@ -70,6 +71,8 @@ class PrivateFolder {
 
  private:
   static constexpr int tries_max = 16;
+  /// How long sweep() leaves a folder that create() has not renamed yet.
+  static constexpr time_t hidden_seconds = 3600;
 
   PrivateFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
 
@@ -85,11 +88,13 @@ class PrivateFolder {
     std::error_code error;
     for (std::filesystem::directory_iterator at(above, error), end; !error && at != end; at.increment(error)) {
       struct stat is {};
-      const std::string path = at->path().string();
-      if (!at->path().filename().string().starts_with(prefix) || ::lstat(path.c_str(), &is) != 0 ||
-          !S_ISDIR(is.st_mode) || is.st_uid != ::geteuid())
+      const std::string path = at->path().string(), name = at->path().filename().string();
+      const bool hidden = name.starts_with("." + std::string(prefix));
+      if (!(hidden || name.starts_with(prefix)) || ::lstat(path.c_str(), &is) != 0 || !S_ISDIR(is.st_mode) ||
+          is.st_uid != ::geteuid())
         continue;
-      const int held = lock(path, 0);
+      if (hidden && is.st_mtime > ::time(nullptr) - hidden_seconds) continue;
+      const int held = lock(path, hidden ? O_CREAT : 0);  // a process may be killed before it makes the lock file
       if (held < 0) continue;
       std::error_code left;
       std::filesystem::remove_all(path, left);

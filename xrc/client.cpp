@@ -102,7 +102,6 @@ void Client::handle_message(Instant now, ConstBytes octets) {
 
 void Client::greeted(const Answer& answer) {
   if (answer.refusal != Refusal::none) return refuse(answer.refusal);
-  if (epoch_ == answer.epoch) carriers_ = 0;  // the same broker: its carriers are not those of an earlier one
   epoch_ = answer.epoch;
   if (!options_.member) {
     phase_ = Phase::up;
@@ -113,7 +112,7 @@ void Client::greeted(const Answer& answer) {
   if (options_.exclusive && !was_member_) flags |= Request::exclusive;
   if (options_.shared) flags |= Request::shared;
   if (options_.carrier) flags |= Request::carrier;
-  send({.ask = Ask::open, .flags = flags, .reason = carriers_, .value = options_.device});
+  send({.ask = Ask::open, .flags = flags, .reason = carriers_, .other = carriers_epoch_, .value = options_.device});
   phase_ = Phase::opening;
 }
 
@@ -121,6 +120,7 @@ void Client::opened(const Answer& answer) {
   if (answer.refusal != Refusal::none) return refuse(answer.refusal);
   was_member_ = true;
   carriers_ = answer.reason;
+  carriers_epoch_ = epoch_;
   declare();
   phase_ = restoring_.empty() ? Phase::up : Phase::restoring;
 }

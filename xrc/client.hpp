@@ -112,7 +112,8 @@ class Client {
   std::uint32_t epoch_ = 0;
   std::uint64_t last_number_ = 0;
   bool was_member_ = false;
-  std::uint32_t carriers_ = 0;                           // R11: of the domain, as the broker last reported
+  std::uint32_t carriers_ = 0;                           // R11: of the domain, as a broker last reported
+  std::uint32_t carriers_epoch_ = 0;                     // of that broker
   std::map<std::uint64_t, Pending> pending_;             // by number; requests_max
   std::map<std::uint64_t, Registration> registrations_;  // by generation; bounded by the broker
   std::set<std::uint32_t> srqs_, others_;                // likewise

@@ -60,7 +60,7 @@ struct Request {
   EventKind kind = EventKind::none;  ///< report, restore
   std::uint32_t reason = 0;
   TgtId tgt{};
-  std::uint32_t other = 0;  ///< a second number: publish, queues; hello: the oldest supported version
+  std::uint32_t other = 0;  ///< a second number: publish, queues; hello: the oldest version; open: epoch of `reason`
   std::uint64_t value = 0;  ///< hello: start of the process; open: device; modify: digest; restore: proof
   Peer peer{};
   std::uint32_t pid = 0;  ///< hello

@@ -55,12 +55,13 @@ struct MemberId {
 };
 
 struct OpenParameters {
-  std::optional<DomainKey> key{};  ///< none: a private domain, which no other member can open
-  std::uint64_t device = 0;        ///< of a private domain; otherwise the key has the device
-  bool create = true;              ///< make the domain if no member has it open
-  bool exclusive = false;          ///< refuse a domain that another member has open
-  bool carrier = false;            ///< R11: the domain's queue pairs are in this process and end with it
-  std::uint32_t carriers = 0;      ///< R11: the last carriers() of an earlier registry for this member
+  std::optional<DomainKey> key{};    ///< none: a private domain, which no other member can open
+  std::uint64_t device = 0;          ///< of a private domain; otherwise the key has the device
+  bool create = true;                ///< make the domain if no member has it open
+  bool exclusive = false;            ///< refuse a domain that another member has open
+  bool carrier = false;              ///< R11: the domain's queue pairs are in this process and end with it
+  std::uint32_t carriers = 0;        ///< R11: the last carriers() that this member was informed of
+  std::uint32_t carriers_epoch = 0;  ///< of the registry that reported `carriers`; its own: the connection broke
   Process process{};
 };
 
@@ -258,10 +259,15 @@ class BasicRegistry {
     std::uint64_t domain = 0;
     Instant until{};
   };
+  /// Of a domain that ended.
+  struct LeftInOrder {
+    std::uint32_t uid = 0;  // of the domain's creator, whose share it counts against
+    std::uint32_t carriers_returned = 0;
+  };
   using Found = Result<std::uint64_t>;  // a generation
   /// A user's resources that count against its share.
   struct Use {
-    std::uint32_t domains = 0, tgts = 0, registrations = 0, srqs = 0, others = 0;
+    std::uint32_t domains = 0, tgts = 0, registrations = 0, srqs = 0, others = 0, left_in_order = 0;
     bool operator==(const Use&) const = default;
   };
   using Count = std::uint32_t Use::*;
@@ -292,13 +298,15 @@ class BasicRegistry {
   void add_registrant(std::uint64_t number, Tgt& tgt);
   void go_back(Tgt& tgt);
   void set_deadline(Tgt& tgt, Instant at);
-  void tell_domain(Instant now, std::uint64_t domain, EventKind kind, std::uint32_t reason);
+  void report_to_domain(Instant now, std::uint64_t domain, EventKind kind, std::uint32_t reason);
   void remove_device(Instant now, std::uint64_t domain, std::uint32_t reason);
   void drain_all(Instant now, std::uint64_t domain, std::uint32_t reason);
   void add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters);
   void drop_carrier(std::uint64_t member, bool died);
   void await_no_carriers(Instant now);
   void announce_all(std::uint64_t domain);
+  void keep_left_in_order(const Domain& domain);
+  void take_left_in_order(Domain& domain);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
   void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
   void compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard);
@@ -328,7 +336,7 @@ class BasicRegistry {
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max
   Map<DomainKey, std::uint64_t> keys_;                      // of shared domains
-  Map<DomainKey, std::uint64_t> left_in_order_;             // carriers_returned of ended domains; domains_max
+  Map<DomainKey, LeftInOrder> left_in_order_;               // domains with carriers_returned; domains_max
   Map<std::uint64_t, Member> members_;                      // members_max
   Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
   Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation

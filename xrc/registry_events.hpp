@@ -151,10 +151,10 @@ Result<void> BasicRegistry<S>::report(Instant now, TgtId id, EventKind kind, std
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
   for (const auto& [number, domain] : std::as_const(domains_))
-    if (domain.device == device) tell_domain(now, number, kind, reason);
+    if (domain.device == device) report_to_domain(now, number, kind, reason);
 }
 
-// The number of a device is what a program says, and each machine's first device may have the same one.
+// Programs choose the device number, and each machine's first device may have the same one.
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, MemberId by, EventKind kind, std::uint32_t reason) {
   if (!check(by)) return;
@@ -163,12 +163,12 @@ void BasicRegistry<S>::report_device(Instant now, MemberId by, EventKind kind, s
   const std::uint64_t device = std::as_const(domains_).at(own).device;
   for (const auto& [number, domain] : std::as_const(domains_)) {
     const bool may = number == own || domain.uid == uid || uid == 0 || uid == options_.admin_uid;
-    if (domain.device == device && may) tell_domain(now, number, kind, reason);
+    if (domain.device == device && may) report_to_domain(now, number, kind, reason);
   }
 }
 
 template <class S>
-void BasicRegistry<S>::tell_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
+void BasicRegistry<S>::report_to_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
   if (kind == EventKind::device_removed) return remove_device(now, number, reason);
   for (const std::uint64_t member : std::as_const(domains_).at(number).members)
     give(member, {.kind = kind, .reason = reason});
@@ -203,15 +203,22 @@ void BasicRegistry<S>::announce_all(std::uint64_t domain) {
 }
 
 /// A member of an earlier registry declares how many carriers the domain had. They may return until recovery ends. A
-/// carrier that declares none is new.
+/// carrier that declares none is new. A member of this registry whose connection broke declares how many it was informed
+/// of: if there are fewer now, it missed the event of one that died.
 template <class S>
 void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters) {
   Member& member = members_.at(number);
   member.carrier = parameters.carrier;
-  member.carriers = parameters.carriers;
   if (!parameters.carrier && parameters.carriers == 0) return;
   Domain& domain = domains_.at(member.domain);
   if (parameters.carrier) ++domain.carriers;
+  if (parameters.carriers_epoch == options_.epoch) {
+    member.carriers = parameters.carriers > 0 ? domain.carriers_declared : 0;
+    if (parameters.carriers > domain.carriers + domain.carriers_missing())
+      give(number, {.kind = EventKind::device_removed});
+    return announce_all(member.domain);
+  }
+  member.carriers = parameters.carriers;
   if (parameters.carrier && parameters.carriers > 0) {
     member.returned = true;
     ++domain.carriers_returned;
@@ -225,7 +232,7 @@ void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const Ope
   announce_all(member.domain);
 }
 
-/// Its members of today know that it died; one that declares itself later counts it, and misses it.
+/// Current members were informed. A member that declares itself later still counts this carrier and gets device_removed.
 template <class S>
 void BasicRegistry<S>::drop_carrier(std::uint64_t number, bool died) {
   Member& carrier = members_.at(number);
@@ -239,6 +246,27 @@ void BasicRegistry<S>::drop_carrier(std::uint64_t number, bool died) {
       if (std::as_const(members_).at(member).carriers > 0) --members_.at(member).carriers;
   }
   announce_all(carrier.domain);
+}
+
+/// A member of an earlier epoch that makes the domain again does not miss carriers that left in order. Beyond the bound
+/// or the user's share it misses them, and gets device_removed.
+template <class S>
+void BasicRegistry<S>::keep_left_in_order(const Domain& domain) {
+  if (domain.carriers_returned == 0 || left_in_order_.size() >= options_.domains_max) return;
+  const auto mine =
+      share(domain.uid, &Use::left_in_order, left_in_order_.size(), options_.domains_max, Refusal::share_of_domains);
+  if (!mine) return;
+  count(domain.uid, &Use::left_in_order, 1);
+  left_in_order_[*domain.key] = {domain.uid, domain.carriers_returned};
+}
+
+template <class S>
+void BasicRegistry<S>::take_left_in_order(Domain& domain) {
+  const auto left = std::as_const(left_in_order_).find(*domain.key);
+  if (left == std::as_const(left_in_order_).end()) return;
+  domain.carriers_returned = left->second.carriers_returned;
+  count(left->second.uid, &Use::left_in_order, -1);
+  left_in_order_.erase(*domain.key);
 }
 
 /// Recovery is over: a carrier that has not returned died with the earlier registry, or has not run since.

@@ -57,10 +57,7 @@ Result<std::uint64_t> BasicRegistry<S>::domain_for(Instant now, const OpenParame
   made.device = p.key ? p.key->device : p.device;
   if (!p.key) return number;
   keys_[*p.key] = number;
-  if (const auto left = left_in_order_.find(*p.key); left != left_in_order_.end()) {
-    made.carriers_returned = static_cast<std::uint32_t>(left->second);
-    left_in_order_.erase(*p.key);
-  }
+  take_left_in_order(made);
   return number;
 }
 
@@ -138,9 +135,7 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   if (!last) return;
   if (const auto key = domains_.at(domain).key) {
     keys_.erase(*key);
-    // A member of an earlier epoch that makes the domain again does not miss carriers that left in order.
-    const std::uint32_t returned = std::as_const(domains_).at(domain).carriers_returned;
-    if (returned > 0 && left_in_order_.size() < options_.domains_max) left_in_order_[*key] = returned;
+    keep_left_in_order(std::as_const(domains_).at(domain));
   }
   count(domains_.at(domain).uid, &Use::domains, -1);
   domains_.erase(domain);

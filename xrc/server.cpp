@@ -191,6 +191,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
                    .exclusive = (r.flags & Request::exclusive) != 0,
                    .carrier = (r.flags & Request::carrier) != 0,
                    .carriers = r.reason,
+                   .carriers_epoch = r.other,
                    .process = c.process};
   if ((r.flags & Request::shared) != 0) {
     if (!file) return no(Refusal::bad_descriptor);

@@ -104,6 +104,21 @@ class Connections final : public Manager {
     for (const auto& [fd, bell] : bells) core.close(now, fd);
   }
 
+  void open(int fd, Bell& bell) {
+    // Of a lost file with this number, which another thread's close_lost() has taken, but not closed yet.
+    if (bells.contains(fd)) core.close(clock_now(), fd);
+    core.open(fd);
+    bells.insert_or_assign(fd, &bell);
+  }
+  /// False: the number is another file's.
+  bool close(int fd, const Bell& bell) {
+    const auto at = bells.find(fd);
+    if (at == bells.end() || at->second != &bell) return false;
+    core.close(clock_now(), fd);
+    bells.erase(at);
+    return true;
+  }
+
   Core core;
   std::map<int, Bell*> bells;  // of the open files
 
@@ -156,11 +171,11 @@ void Files::mark(int fd, bool owned) {
 }
 
 bool Files::is_still_open(int fd) {
-  struct stat now {};
-  const bool there = real_fstat(fd, now);
   const std::scoped_lock hold(mutex_);
   const auto at = opened_.find(fd);
   if (at == opened_.end()) return false;
+  struct stat now {};
+  const bool there = real_fstat(fd, now);  // under the lock: another thread may open a file with this number
   const struct stat& then = at->second->socket;
   if (there && now.st_dev == then.st_dev && now.st_ino == then.st_ino) return true;
   if (!at->second->is_parents()) lose(at);
@@ -184,13 +199,7 @@ void Files::close_lost() {
   for (auto& entry : lost) {
     const int fd = entry.first;
     std::shared_ptr<Opened>& opened = entry.second;
-    opened->engine->with_nic([&](auto&) {
-      auto& bells = opened->connections->bells;
-      const auto bell = bells.find(fd);
-      if (bell == bells.end() || bell->second != &opened->bell) return;
-      opened->connections->core.close(clock_now(), fd);
-      bells.erase(bell);
-    });
+    opened->engine->with_nic([&](auto&) { (void)opened->connections->close(fd, opened->bell); });
     std::shared_ptr<Engine> last = opened->engine;
     opened.reset();
     release(std::move(last));
@@ -224,10 +233,7 @@ int Files::open(int flags) {
   made->engine = std::move(*running);
   made->connections = static_cast<Connections*>(
       &made->engine->manager([&] { return std::make_unique<Connections>(options_of(*made->engine)); }));
-  made->engine->with_nic([&](auto&) {
-    made->connections->core.open(fd);
-    made->connections->bells.emplace(fd, &made->bell);
-  });
+  made->engine->with_nic([&](auto&) { made->connections->open(fd, made->bell); });
   const std::scoped_lock hold(mutex_);
   opened_.insert_or_assign(fd, std::move(made));
   mark(fd, true);
@@ -266,9 +272,11 @@ int Files::close(int fd) {
     return 0;
   }
   opened->engine->with([&](Device&) {
-    opened->connections->core.close(clock_now(), fd);
-    opened->connections->bells.erase(fd);
-    opened->bell.hang_up();
+    // If the program has also closed it in another way, the number may already be another file's.
+    if (opened->connections->close(fd, opened->bell))
+      opened->bell.hang_up();
+    else
+      opened->bell.forget();
     return 0;
   });
   std::shared_ptr<Engine> last = opened->engine;

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -56,6 +59,29 @@ TEST_F(PrivateFolders, OfAProcessThatWasKilledIsRemovedByTheNext) {
   const auto folder = PrivateFolder::create("x-");
   ASSERT_NE(folder, nullptr);
   for (const auto& one : std::filesystem::directory_iterator(above_)) EXPECT_EQ(one.path(), folder->path());
+}
+
+// A process that is killed in create() leaves the folder under its first name.
+TEST_F(PrivateFolders, ThatWereNeverFinishedAreRemovedAfterAnHour) {
+  const auto unfinished = [this](const std::string& name, std::chrono::minutes age, bool has_lock) {
+    const std::filesystem::path path = std::filesystem::path(above_) / name;
+    std::filesystem::create_directory(path);
+    if (has_lock) std::ofstream(path / "lock") << "";
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
+    return path;
+  };
+  const auto old = unfinished(".x-aaaaaa", std::chrono::minutes(61), true);
+  const auto without_lock = unfinished(".x-bbbbbb", std::chrono::minutes(61), false);
+  const auto fresh = unfinished(".x-cccccc", std::chrono::minutes(58), true);
+  const auto foreign = unfinished(".y-aaaaaa", std::chrono::minutes(61), true);
+  const auto in_use = unfinished(".x-dddddd", std::chrono::minutes(61), true);
+  const int held = ::open((in_use / "lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  ASSERT_NE(PrivateFolder::create("x-"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_FALSE(std::filesystem::exists(without_lock));
+  for (const auto& left : {fresh, foreign, in_use}) EXPECT_TRUE(std::filesystem::exists(left)) << left;
+  ::close(held);
 }
 
 TEST_F(PrivateFolders, HasAnAbsolutePath) {

@@ -7,6 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "preload/ucma/device_number.hpp"
 #include "preload/ucma/files.hpp"
 #include "preload/ucma/id.hpp"
@@ -156,6 +160,28 @@ TEST_F(UcmaFiles, ANumberThatIsUsedAgainBeforeAnybodyLooksIsTheNewFiles) {
   EXPECT_FALSE(readable(again));
   EXPECT_EQ(files.close(again), 0);
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+}
+
+TEST_F(UcmaFiles, ThreadsThatCloseInAnotherWayDoNotCloseEachOthersFiles) {
+  constexpr int threads_many = 4, files_each = 300;
+  Files& files = Files::get();
+  std::atomic<int> wrong{0}, highest{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < threads_many; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < files_each; ++n) {
+        const int fd = files.open(O_NONBLOCK);
+        if (fd < 0 || create(fd, 1) == 0 || create(fd, 2) == 0) ++wrong;
+        for (int most = highest; fd > most && !highest.compare_exchange_weak(most, fd);) {
+        }
+        (void)::close(fd);  // as close_range() does
+        (void)files.owns(fd);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  for (int fd = 0; fd <= highest; ++fd) EXPECT_FALSE(files.owns(fd));
+  EXPECT_EQ(files.close(files.open(O_NONBLOCK)), 0);  // also closes the lost ones
 }
 
 TEST_F(UcmaFiles, AChildOfVforkClosesOnlyItsOwnDescriptor) {

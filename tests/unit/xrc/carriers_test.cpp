@@ -55,5 +55,51 @@ TEST(XrcBroker, TheNextOneMissesACarrierThatDiedWithIt) {
         lasting());
 }
 
+// R11. A member without registrations, too.
+TEST(XrcBroker, InformsAMemberWhoseConnectionBrokeOfACarrierThatDiedMeanwhile) {
+  for (const bool carrier_died : {true, false})
+    play([carrier_died](World& w) {
+      Node& nic = w.process(1, {.st_dev = 8, .st_ino = 100}, false, true, true);
+      Node &idle = w.process(2), &stays = w.process(3);
+      w.settle();
+      for (const bool stopped : {false, true}) {  // it connects again at once, or later
+        idle.stopped = stopped;
+        w.cut(idle);
+        if (stopped && carrier_died) w.kill(nic);
+        w.settle();
+      }
+      idle.stopped = false;
+      w.settle();
+      EXPECT_EQ(World::names(idle), carrier_died ? "device_removed" : "");
+      EXPECT_EQ(World::names(stays), carrier_died ? "device_removed" : "");
+      w.cut(idle);
+      w.settle();
+      EXPECT_EQ(World::names(idle), carrier_died ? "device_removed" : "") << "once only";
+      w.kill(nic);
+      w.settle();
+      EXPECT_EQ(World::names(idle), "device_removed");
+    });
+}
+
+// R11. The carrier itself connects again as a new one.
+TEST(XrcBroker, InformsOthersOfACarrierWhoseConnectionBroke) {
+  play(
+      [](World& w) {
+        Node& nic = w.process(1, {.st_dev = 8, .st_ino = 100}, false, true, true);
+        Node& idle = w.process(2);
+        w.settle();
+        w.cut(nic);
+        w.settle();
+        EXPECT_EQ(World::names(idle), "device_removed");
+        EXPECT_EQ(World::names(nic), "");
+        w.crash_broker();
+        w.start_broker();
+        w.settle();
+        w.wait(3s);
+        EXPECT_EQ(World::names(idle), "device_removed") << "the carrier has returned";
+      },
+      lasting());
+}
+
 }  // namespace
 }  // namespace parley::xrc::carriers_test

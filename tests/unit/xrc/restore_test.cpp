@@ -318,6 +318,53 @@ TEST(XrcRestore, ACarrierThatWasTheOnlyMemberAndLeftInOrderIsNotMissed) {
   EXPECT_EQ(b.event_names(far), "device_removed") << "of another domain";
 }
 
+TEST(XrcRestore, CarriersThatLeftInOrderAreRememberedWithinTheUsersShare) {
+  RegistryOptions options = second_epoch();
+  options.user_share = 50;
+  options.domains_max = 8;
+  Bench b(options);
+  // Whether a later declaration misses a carrier that returned and left in order.
+  const auto is_missed = [&b](std::uint32_t uid, std::uint64_t file) {
+    const MemberId slow =
+        *b.registry.open(b.now, {.key = DomainKey{1, uid, file}, .carriers = 1, .process = {.pid = 1, .uid = uid}});
+    const bool missed = b.event_names(slow) == "device_removed";
+    b.registry.dead(b.now, slow);
+    return missed;
+  };
+  const auto come_and_leave = [&b](std::uint32_t uid, std::uint64_t file, std::uint32_t epoch = 0) {
+    const MemberId carrier = *b.registry.open(b.now, {.key = DomainKey{1, uid, file},
+                                                      .carrier = true,
+                                                      .carriers = 1,
+                                                      .carriers_epoch = epoch,
+                                                      .process = {.pid = 1, .uid = uid}});
+    EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier, true)), "ok");
+  };
+  for (std::uint64_t file = 1; file <= 10; ++file) come_and_leave(7, file);
+  for (std::uint64_t file = 1; file <= 10; ++file) come_and_leave(9, file, options.epoch);
+  come_and_leave(8, 1);
+  b.wait(3s);
+  EXPECT_FALSE(is_missed(8, 1)) << "although another user has filled its share";
+  EXPECT_FALSE(is_missed(7, 4));
+  EXPECT_TRUE(is_missed(7, 5)) << "beyond its share";
+  EXPECT_TRUE(is_missed(9, 1)) << "a carrier of this epoch has not returned";
+}
+
+TEST(XrcRestore, AMemberThatConnectsAgainInTheRecoveryStillAwaitsTheCarrier) {
+  for (const bool returns : {false, true}) {
+    Bench b(second_epoch());
+    b.join(1);
+    b.registry.dead(b.now, who_knows(b));
+    const MemberId again =
+        *b.registry.open(b.now, {.key = shared, .carriers = 1, .carriers_epoch = b.registry.options().epoch});
+    EXPECT_EQ(b.registry.carriers(again), 1U);
+    EXPECT_EQ(b.event_names(again), "");
+    if (returns) carrier_of(b);
+    b.wait(3s);
+    EXPECT_EQ(b.event_names(again), returns ? "" : "device_removed");
+    EXPECT_EQ(b.registry.carriers(again), returns ? 1U : 0U);
+  }
+}
+
 TEST(XrcRestore, ACarrierThatDiedIsMissedByALaterDeclarationAlone) {
   for (const Duration late : {Duration(1s), Duration(4s)}) {
     Bench b(second_epoch());

@@ -89,6 +89,11 @@ class World {
   void kill(Node& n) {
     n.dead = true;  // what it had sent may still arrive: detect() comes when it comes
   }
+  /// The connection breaks while process and broker live on. The process connects again, unless it is stopped.
+  void cut(Node& n) {
+    detect(n);
+    n.client.disconnected();
+  }
   void crash_broker() {
     for (auto& n : nodes_) {
       n->connection = 0;
