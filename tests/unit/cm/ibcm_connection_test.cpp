@@ -138,7 +138,9 @@ TEST(IbcmConnection, CommunicationIdsKeepTheirPrefix) {
     const CmMessage message = flight.message();
     if (const auto* req = std::get_if<CmReq>(&message.body)) ids.insert(req->local_comm_id);
     if (const auto* sidr = std::get_if<CmSidrReq>(&message.body)) ids.insert(sidr->request_id);
-    if (const auto* rep = std::get_if<CmRep>(&message.body)) EXPECT_EQ(rep->local_comm_id >> 24, 0xFEU);
+    if (const auto* rep = std::get_if<CmRep>(&message.body)) {
+      EXPECT_EQ(rep->local_comm_id >> 24, 0xFEU);
+    }
   }
   EXPECT_EQ(ids.size(), 4U);
   for (const std::uint32_t id : ids) EXPECT_EQ(id >> 24, 0x21U);
