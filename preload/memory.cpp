@@ -58,7 +58,7 @@ int rereg(Mr& mr, unsigned int flags, ibv_pd* pd, void* addr, std::size_t length
   void* const at = moves ? addr : mr.addr;
   const std::size_t size = moves ? length : mr.length;
   const unsigned int wanted = changes_access ? access : mr.access;
-  if (!may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
+  if ((moves || changes_access) && !may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
   nic::MrChange change;
   if (moves) change.memory = MutBytes(static_cast<std::uint8_t*>(at), size);
   if (changes_access) change.access = static_cast<Access>(access & rights);

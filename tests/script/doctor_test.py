@@ -71,6 +71,18 @@ class Doctor(CliTest):
         self.assertIn("127.0.0.1", check["details"]["in_use"])
         self.assertIn(f"parley ({server.process.pid})", check["found"])
 
+    @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
+    @unittest.skipUnless(os.path.exists(PRELOADED), "a build without libparley_verbs.so")
+    def test_the_name_of_a_process_is_made_printable(self):
+        alone = netns.made_by(self, "ip link set lo up; echo ready; exec cat")
+        alone.says("ready")
+        inside = netns.inside(alone.process.pid)
+        server = netns.Process(self, *inside, sys.executable, "-B", "-c", NAMED)
+        server.says("ready")
+        done = run("doctor", "run", inside=inside)
+        self.assertIn(f"?[31mx ({server.process.pid})", done.out)
+        self.assertNotIn("\x1b", done.out + done.err)
+
     @unittest.skipIf(RDMA, "this machine has an RDMA device")
     def test_without_a_device_rdmacm_fails_and_says_why(self):
         done = run("doctor", "rdmacm", "--json")
