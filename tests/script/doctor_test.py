@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """parley doctor, and --provider rdmacm on a machine without RDMA devices."""
 import os
+import sys
 import unittest
 
 import netns
 from cli import PARLEY, CliTest, main, run
 
 PRELOADED = os.path.join(os.path.dirname(PARLEY), "..", "lib", "parley", "libparley_verbs.so")
+# A process with UDP port 4791, whose name has an escape sequence (PR_SET_NAME is 15).
+NAMED = r"""
+import ctypes, socket, sys
+ctypes.CDLL(None).prctl(15, b"\x1b[31mx", 0, 0, 0)
+port = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+port.bind(("127.0.0.1", 4791))
+print("ready", flush=True)
+sys.stdin.read()
+"""
 RDMA = os.path.isdir("/sys/class/infiniband") and bool(os.listdir("/sys/class/infiniband"))
 
 
