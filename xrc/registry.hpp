@@ -292,7 +292,7 @@ class BasicRegistry {
   void add_registrant(std::uint64_t number, Tgt& tgt);
   void go_back(Tgt& tgt);
   void set_deadline(Tgt& tgt, Instant at);
-  void tell_domain(Instant now, std::uint64_t domain, EventKind kind, std::uint32_t reason);
+  void report_to_domain(Instant now, std::uint64_t domain, EventKind kind, std::uint32_t reason);
   void remove_device(Instant now, std::uint64_t domain, std::uint32_t reason);
   void drain_all(Instant now, std::uint64_t domain, std::uint32_t reason);
   void add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters);

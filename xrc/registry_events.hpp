@@ -151,10 +151,10 @@ Result<void> BasicRegistry<S>::report(Instant now, TgtId id, EventKind kind, std
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
   for (const auto& [number, domain] : std::as_const(domains_))
-    if (domain.device == device) tell_domain(now, number, kind, reason);
+    if (domain.device == device) report_to_domain(now, number, kind, reason);
 }
 
-// The number of a device is what a program says, and each machine's first device may have the same one.
+// Programs choose the device number, and each machine's first device may have the same one.
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, MemberId by, EventKind kind, std::uint32_t reason) {
   if (!check(by)) return;
@@ -163,12 +163,12 @@ void BasicRegistry<S>::report_device(Instant now, MemberId by, EventKind kind, s
   const std::uint64_t device = std::as_const(domains_).at(own).device;
   for (const auto& [number, domain] : std::as_const(domains_)) {
     const bool may = number == own || domain.uid == uid || uid == 0 || uid == options_.admin_uid;
-    if (domain.device == device && may) tell_domain(now, number, kind, reason);
+    if (domain.device == device && may) report_to_domain(now, number, kind, reason);
   }
 }
 
 template <class S>
-void BasicRegistry<S>::tell_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
+void BasicRegistry<S>::report_to_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
   if (kind == EventKind::device_removed) return remove_device(now, number, reason);
   for (const std::uint64_t member : std::as_const(domains_).at(number).members)
     give(member, {.kind = kind, .reason = reason});
@@ -225,7 +225,7 @@ void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const Ope
   announce_all(member.domain);
 }
 
-/// Its members of today know that it died; one that declares itself later counts it, and misses it.
+/// Current members were informed. A member that declares later still counts this carrier and gets device_removed.
 template <class S>
 void BasicRegistry<S>::drop_carrier(std::uint64_t number, bool died) {
   Member& carrier = members_.at(number);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The room in the receive buffers of RoCEv2 sockets of this host, also those of other processes: the system tells it (sock_diag(7), which
-// needs no rights). What a full buffer cannot take is lost without a word to its sender. Peers on other hosts, and in other network
+// needs no rights). What a full buffer cannot take is dropped silently. Peers on other hosts, and in other network
 // namespaces, have no such socket here: packets to them are never held.
 #pragma once
 #include <netinet/in.h>

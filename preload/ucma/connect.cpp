@@ -197,7 +197,7 @@ int Core::accept(const Call& call) {
   if (wrong == 0)
     id->uid = asked.uid;
   else if (id->passive)  // as on Linux: the peer does not wait for an answer that does not come
-    (void)turn_down(call.now, *id, static_cast<std::uint8_t>(CmReject::consumer), {});
+    (void)send_reject(call.now, *id, static_cast<std::uint8_t>(CmReject::consumer), {});
   return wrong;
 }
 
@@ -210,10 +210,10 @@ int Core::reject(const Call& call) {
   if (asked.reason != static_cast<std::uint8_t>(CmReject::consumer) && asked.reason != vendor_option) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (id->cm == 0) return EINVAL;
-  return turn_down(call.now, *id, asked.reason, ConstBytes(asked.private_data, asked.private_data_len));
+  return send_reject(call.now, *id, asked.reason, ConstBytes(asked.private_data, asked.private_data_len));
 }
 
-int Core::turn_down(Instant now, const Id& id, std::uint8_t reason, ConstBytes data) {
+int Core::send_reject(Instant now, const Id& id, std::uint8_t reason, ConstBytes data) {
   if (id.datagrams())
     return number_of(agent_.sidr_reply(now, id.cm, {.status = SidrStatus::rejected, .private_data = data}));
   return number_of(agent_.reject(now, id.cm, {.reason = static_cast<CmReject>(reason), .private_data = data}));

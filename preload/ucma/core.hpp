@@ -137,7 +137,7 @@ class Core {
   int accept(const Call& call);
   int reject(const Call& call);
   /// `reason`: of a REJ; a SIDR_REP has none.
-  int turn_down(Instant now, const Id& id, std::uint8_t reason, ConstBytes data);
+  int send_reject(Instant now, const Id& id, std::uint8_t reason, ConstBytes data);
   int disconnect(const Call& call);
   int notify(const Call& call);
   int init_qp_attr(const Call& call);
