@@ -21,7 +21,7 @@ bool may_have(const char* call, void* addr, std::size_t length, unsigned int acc
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return refused(call, EINVAL, "remote rights to write need the local one") == 0;
   if (!is_there(addr, length, (access & written) != 0, Pages::populated))
-    return refused(call, EFAULT, "the memory is not there, or may not be written") == 0;
+    return refused(call, EFAULT, "the memory is not mapped, or may not be written") == 0;
   return true;
 }
 
