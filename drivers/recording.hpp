@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string>
 
 #include "drivers/private_file.hpp"
@@ -32,8 +33,9 @@ inline std::string of_process(std::string name, pid_t pid) {
 }
 
 /// A descriptor of the file, with its lock; the content stays. -1, with errno; EWOULDBLOCK: another process records.
-inline int lock_recording(const std::string& name) {
-  const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, private_mode);
+/// `flags`: more ones for open(2).
+inline int lock_recording(const std::string& name, int flags = 0) {
+  const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | flags, private_mode);
   if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
     return fd;  // some file systems have no locks
   ::close(fd);
@@ -41,36 +43,65 @@ inline int lock_recording(const std::string& name) {
   return -1;
 }
 
-/// Empties what an earlier run recorded there. False, with errno: the file cannot be created. A file that another
-/// process is recording stays as it is, and so does anything but a regular file.
-inline bool begin_recording(const std::string& name) {
+enum class Begun {
+  ready,   ///< the file is empty, its name has "%p", or it is not a regular file
+  in_use,  ///< another process is recording it; it stays as it is
+  failed,  ///< it cannot be created or emptied, for the reason in errno
+};
+
+/// Empties what an earlier run recorded there.
+inline Begun begin_recording(const std::string& name) {
   struct stat is {};
   if (name.find(process_mark) != std::string::npos || (::stat(name.c_str(), &is) == 0 && !S_ISREG(is.st_mode)))
-    return true;
+    return Begun::ready;
   const int fd = lock_recording(name);
-  if (fd < 0) return errno == EWOULDBLOCK;
+  if (fd < 0) return errno == EWOULDBLOCK ? Begun::in_use : Begun::failed;
   const bool emptied = ::ftruncate(fd, 0) == 0;
   const int why = errno;
   ::close(fd);
   errno = why;
-  return emptied;
+  return emptied ? Begun::ready : Begun::failed;
 }
 
-/// The file for the recording of process `pid`: `name` itself while it is empty, or else of_process(). `name` becomes the
-/// name that was used. Null, with errno: it cannot be created.
+/// A stream of the descriptor, which is closed if there can be none. Null, with errno.
+inline std::FILE* recording_of(int fd) {
+  std::FILE* const file = fd < 0 ? nullptr : ::fdopen(fd, "wb");
+  if (file != nullptr || fd < 0) return file;
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  return nullptr;
+}
+
+/// Empties a file that this process has recorded, and records it again. Null, with errno; EWOULDBLOCK: another process
+/// records it.
+inline std::FILE* retake_recording(const std::string& name) {
+  const int fd = lock_recording(name);
+  if (fd >= 0) (void)!::ftruncate(fd, 0);  // only a regular file can be emptied
+  return recording_of(fd);
+}
+
+/// The file for the recording of process `pid`: `name` itself while it is empty, or else of_process(), with the next
+/// number for which there is no file: processes of several containers have the same numbers. `name` becomes the name
+/// that was used. Null, with errno: it cannot be created.
 inline std::FILE* take_recording(std::string& name, pid_t pid) {
   if (name.find(process_mark) == std::string::npos) {
     const int fd = lock_recording(name);
     if (fd < 0 && errno != EWOULDBLOCK) return nullptr;
     struct stat is {};
     const bool free = fd >= 0 && (::fstat(fd, &is) != 0 || !S_ISREG(is.st_mode) || is.st_size == 0);
-    std::FILE* const file = free ? ::fdopen(fd, "wb") : nullptr;
-    if (file != nullptr) return file;
+    if (free) return recording_of(fd);
     if (fd >= 0) ::close(fd);
-    if (free) return nullptr;
   }
-  name = of_process(name, pid);
-  return create_private(name);
+  constexpr pid_t most_tries = 1000;
+  for (pid_t number = pid; number - pid < most_tries; ++number) {
+    const std::string own = of_process(name, number);
+    const int fd = lock_recording(own, O_EXCL);
+    if (fd < 0 && (errno == EEXIST || errno == EWOULDBLOCK)) continue;
+    name = own;
+    return recording_of(fd);
+  }
+  return nullptr;
 }
 
 }  // namespace parley

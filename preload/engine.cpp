@@ -108,7 +108,9 @@ void Engine::stop() noexcept {
 
 void Engine::after_fork(bool in_child) noexcept {
   lock_.unlock();
-  if (in_child) loop_->close_sockets();
+  if (!in_child) return;
+  loop_->close_sockets();
+  if (recorder_) recorder_->close();
 }
 
 void Engine::add(Listener* listener) {

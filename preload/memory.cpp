@@ -21,7 +21,7 @@ bool may_have(const char* call, void* addr, std::size_t length, unsigned int acc
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return refused(call, EINVAL, "remote rights to write need the local one") == 0;
   if (!is_there(addr, length, (access & written) != 0, Pages::populated))
-    return refused(call, EFAULT, "the memory is not there, or may not be written") == 0;
+    return refused(call, EFAULT, "the memory is not mapped, or may not be written") == 0;
   return true;
 }
 
@@ -58,7 +58,7 @@ int rereg(Mr& mr, unsigned int flags, ibv_pd* pd, void* addr, std::size_t length
   void* const at = moves ? addr : mr.addr;
   const std::size_t size = moves ? length : mr.length;
   const unsigned int wanted = changes_access ? access : mr.access;
-  if (!may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
+  if ((moves || changes_access) && !may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
   nic::MrChange change;
   if (moves) change.memory = MutBytes(static_cast<std::uint8_t*>(at), size);
   if (changes_access) change.access = static_cast<Access>(access & rights);

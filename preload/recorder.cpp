@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "drivers/asio/packet_frame.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/recording.hpp"
@@ -21,7 +23,10 @@ struct Taken {
 std::FILE* file_of_this_process(const std::string& named) {
   static Taken taken;
   const pid_t process = ::getpid();
-  if (taken.process == process) return create_private(taken.name);
+  if (taken.process == process) {
+    std::FILE* const again = retake_recording(taken.name);
+    if (again != nullptr || errno != EWOULDBLOCK) return again;
+  }
   std::string name = named;
   std::FILE* const file = take_recording(name, process);
   if (file != nullptr) taken = {process, name};

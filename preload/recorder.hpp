@@ -16,6 +16,9 @@ class Recorder {
   /// for the reason in errno. Not for several threads at once.
   static std::unique_ptr<Recorder> create(const std::string& named);
   void add(const PacketTapRecord& record);
+  /// Closes the file; add() then does nothing. A child of fork must, because its copy of the descriptor keeps the
+  /// file's lock.
+  void close() noexcept { file_.reset(); }
 
  private:
   struct Closer {

@@ -42,7 +42,7 @@ bool logs() {
 }  // namespace
 
 void tell(const std::string& what, const std::string& why) {
-  const std::string line = "parley verbs: " + what + ": " + why + "\n";
+  const std::string line = "parley run: " + what + ": " + why + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -8,6 +8,7 @@
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "nic/roce/addresses.hpp"
 #include "parley/host.hpp"
 
 namespace parley::asio_driver {
@@ -19,13 +20,6 @@ int group_of(const Address& a) {
   if (a.family == Address::Family::v4) return 0;
   if (a == Address::loopback(Address::Family::v6, a.port)) return 4;
   return a.is_link_local() ? 2 : 1;
-}
-
-/// False for an IPv6 address during duplicate address detection, or after that failed.
-bool can_be_bound(const Address& address) {
-  const SockAddr to = to_sockaddr(address);
-  const Descriptor socket(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket.fd >= 0 && ::bind(socket.fd, to.get(), to.size) == 0;
 }
 
 /// The source address of the default route. No packet is sent.
@@ -40,7 +34,9 @@ Result<std::vector<Address>> resolved(std::string_view text) {
   std::vector<Address> out;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
-    const auto found = Host::resolve(std::string(text.substr(0, end)), 0);  // with an interface name as scope, too
+    std::string_view name = text.substr(0, end);
+    if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+    const auto found = Host::resolve(std::string(name), 0);  // with an interface name as scope, too
     if (!found) return tl::unexpected(found.error());
     out.push_back(found->front());
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -50,12 +46,22 @@ Result<std::vector<Address>> resolved(std::string_view text) {
 
 }  // namespace
 
+bool can_be_bound(const Address& address) {
+  const SockAddr to = to_sockaddr(address);
+  const Descriptor socket(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket.fd >= 0 && ::bind(socket.fd, to.get(), to.size) == 0;
+}
+
 std::vector<Address> in_gid_order(std::vector<Address> found, const std::optional<Address>& first) {
   std::stable_sort(found.begin(), found.end(),
                    [](const Address& a, const Address& b) { return group_of(a) < group_of(b); });
   const auto at = first ? std::find(found.begin(), found.end(), *first) : found.end();
   if (at != found.end()) std::rotate(found.begin(), at, at + 1);
-  return found;
+  std::vector<Address> out;
+  for (const Address& address : found)
+    if (out.size() < nic::roce::Addresses::most && std::find(out.begin(), out.end(), address) == out.end())
+      out.push_back(address);
+  return out;
 }
 
 std::string text_without_port(const Address& address) {

@@ -15,8 +15,12 @@ namespace parley::asio_driver {
 Result<std::vector<Address>> gid_addresses(std::string_view named);
 
 /// IPv4, global IPv6, link-local IPv6, 127.0.0.0/8, ::1; within each group the order of `found`. `first`, if `found`
-/// contains it, becomes GID 0.
+/// contains it, becomes GID 0. A repeated address has one place, and the table ends where the device's table is full.
 std::vector<Address> in_gid_order(std::vector<Address> found, const std::optional<Address>& first);
+
+/// Whether this process could bind the address and port now. False also for an IPv6 address during duplicate address
+/// detection, or after that failed.
+bool can_be_bound(const Address& address);
 
 /// "192.0.2.1", "fe80::1%3"
 std::string text_without_port(const Address& address);

@@ -11,7 +11,7 @@ def pair(name, program, says, family=4):
     """`program` has {gid} where the index of its own GID stands. Servers listen on IPv4, whatever their GID is."""
     own = OWN.format(own=ADDRESS["b"][family])
     on_rxe, on_parley = program.replace("{gid}", str(GID[family])), own + program.replace("{gid}", "0")
-    clean = [r"\A((?!parley verbs:)(.|\n))*\Z"]  # no call was refused
+    clean = [r"\A((?!parley run:)(.|\n))*\Z"]  # no call was refused
     yield Case(f"verbs.{name}-on-rxe-to-parley", DEVICE, "b", on_parley, f"{on_rxe} {ADDRESS['b'][4]}", server_says=[says, *clean],
                client_says=[says])
     yield Case(f"verbs.{name}-on-parley-to-rxe", DEVICE, "a", on_rxe, f"{on_parley} {ADDRESS['a'][4]}", server_says=[says],

@@ -2,8 +2,8 @@
 """The rungs of the ladder: stock RDMA programs, each as a server and a client under `parley run`, with different addresses.
 
 In the arguments, {a} is the server's address and {p} a free port. `holds` are regular expressions that the client's output matches;
-`both`: the server's output too. `ci`: ./dev test runs the rung; ./dev stress runs all. `fails`: the reason why it fails today. Such a rung has
-to fail, so that one that begins to pass is noticed."""
+`both`: the server's output too. `ci`: ./dev test runs the rung; ./dev stress runs all. `fails`: the reason why it fails today; `message`: a
+regular expression of what the programs then print. Such a rung has to fail in this way, so that one that begins to pass is noticed."""
 import dataclasses
 
 
@@ -18,6 +18,7 @@ class Rung:
     ready: str = "tcp"       # "tcp": it listens at TCP port {p}; "roce": it has UDP port 4791 of its address
     ci: bool = False
     fails: str = ""
+    message: str = ""
 
     @property
     def name(self):
@@ -25,21 +26,21 @@ class Rung:
         return words if self.server[:1] == self.client[:1] else f"{self.server[0]} {words}"
 
 
-def ping_pong(kind, *options, count=200, ci=False, fails=""):
+def ping_pong(kind, *options, count=200, ci=False, fails="", message=""):
     words = (f"ibv_{kind}_pingpong", "-g", "0", "-p", "{p}", "-n", str(count), *options)
-    return Rung("ping-pong", words, (*words, "{a}"), (rf"{count} iters in",), both=True, ci=ci, fails=fails)
+    return Rung("ping-pong", words, (*words, "{a}"), (rf"{count} iters in",), both=True, ci=ci, fails=fails, message=message)
 
 
-def perftest(test, *options, count=300, holds=None, ci=False, fails=""):
+def perftest(test, *options, count=300, holds=None, ci=False, fails="", message=""):
     by_cm = "-R" in options
     words = (f"ib_{test}", "-F", *(() if by_cm else ("-x", "0")), "-p", "{p}", *(() if "-a" in options else ("-n", str(count))), *options)
     row = holds or rf"(?m)^ +\d+ +{count} "
-    return Rung("perftest", words, (*words, "{a}"), (row,), ready="roce" if by_cm else "tcp", ci=ci, fails=fails)
+    return Rung("perftest", words, (*words, "{a}"), (row,), ready="roce" if by_cm else "tcp", ci=ci, fails=fails, message=message)
 
 
-def cm(program, *options, holds="", group="rdma_cm", serves_on=False, server=None, client=None, ci=False, fails=""):
+def cm(program, *options, holds="", group="rdma_cm", serves_on=False, server=None, client=None, ci=False, fails="", message=""):
     return Rung(group, (server or program, *options), (client or program, "-s", "{a}", *options), (holds,) if holds else (), ready="roce",
-                serves_on=serves_on, ci=ci, fails=fails)
+                serves_on=serves_on, ci=ci, fails=fails, message=message)
 
 
 def rping(*options, count=10, ci=False):
@@ -61,8 +62,8 @@ PING_PONGS = [
     ping_pong("rc", "-N", ci=True),
     ping_pong("rc", "-l", "3", "-e"),
     ping_pong("srq", "-q", "8", "-r", "100", ci=True),
-    ping_pong("rc", "-o", fails="the device has no on-demand paging"),
-    ping_pong("rc", "-j", fails="the device has no device memory"),
+    ping_pong("rc", "-o", fails="the device has no on-demand paging", message="isn't ODP capable"),
+    ping_pong("rc", "-j", fails="the device has no device memory", message="doesn't support dm allocation"),
 ]
 
 TESTS = ("send_lat", "send_bw", "write_lat", "write_bw", "read_lat", "read_bw", "atomic_lat", "atomic_bw")
@@ -81,7 +82,8 @@ PERFTEST = [
     perftest("send_lat", "--use-srq", ci=True),
     perftest("send_bw", "--use-srq", "-q", "4", holds=WHOLE),
     perftest("send_bw", "-c", "UD", "-q", "4", holds=WHOLE, ci=True),
-    perftest("send_bw", "-c", "UD", "-g", holds=WHOLE, fails="the multicast group of perftest is an IPv6 one, and the device has an IPv4 GID only"),
+    perftest("send_bw", "-c", "UD", "-g", holds=WHOLE, fails="the multicast group of perftest is an IPv6 one, and the device has an IPv4 GID only",
+             message="Couldn't attach QP to MultiCast group"),
     perftest("write_bw", "-l", "4"),
     perftest("write_bw", "-D", "1", holds=WHOLE),
     perftest("read_bw", "-o", "4", ci=True),
@@ -91,7 +93,7 @@ PERFTEST = [
     perftest("send_bw", "-R", "-b", holds=WHOLE),
     perftest("read_lat", "-R", "-e", ci=True),
     perftest("write_bw", "--use_old_post_send", "-q", "2", holds=WHOLE),
-    perftest("send_bw", "--odp", fails="the device has no on-demand paging"),
+    perftest("send_bw", "--odp", fails="the device has no on-demand paging", message="failed to create mr"),
 ]
 
 RDMA_CM = [
@@ -114,7 +116,7 @@ RSOCKETS = [
     cm("rstream", "-S", "64", "-C", "50", "-T", "n", group="rsockets", ci=True),
     Rung("rsockets", ("rstream", "-p", "{p}", "-S", "64", "-C", "50", "-T", "f"),
          ("rstream", "-s", "{a}", "-p", "{p}", "-S", "64", "-C", "50", "-T", "f"), (r"(?m)^custom +64 ",), ready="tcp", serves_on=True, ci=True),
-    cm("udpong", "-S", "64", "-C", "20", group="rsockets", serves_on=True, fails=SOURCE),
+    cm("udpong", "-S", "64", "-C", "20", group="rsockets", serves_on=True, fails=SOURCE, message="rconnect: Cannot assign requested address"),
     Rung("rsockets", ("rcopy",), ("rcopy", "{from}", "{a}:{to}"), (), ready="roce", serves_on=True),
 ]
 

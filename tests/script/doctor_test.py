@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """parley doctor, and --provider rdmacm on a machine without RDMA devices."""
 import os
+import sys
 import unittest
 
 import netns
 from cli import PARLEY, CliTest, main, run
 
 PRELOADED = os.path.join(os.path.dirname(PARLEY), "..", "lib", "parley", "libparley_verbs.so")
+# A process with UDP port 4791, whose name has an escape sequence (PR_SET_NAME is 15).
+NAMED = r"""
+import ctypes, socket, sys
+ctypes.CDLL(None).prctl(15, b"\x1b[31mx", 0, 0, 0)
+port = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+port.bind(("127.0.0.1", 4791))
+print("ready", flush=True)
+sys.stdin.read()
+"""
 RDMA = os.path.isdir("/sys/class/infiniband") and bool(os.listdir("/sys/class/infiniband"))
 
 
@@ -70,6 +80,18 @@ class Doctor(CliTest):
         self.assertEqual(check["verdict"], "partial", check)
         self.assertIn("127.0.0.1", check["details"]["in_use"])
         self.assertIn(f"parley ({server.process.pid})", check["found"])
+
+    @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
+    @unittest.skipUnless(os.path.exists(PRELOADED), "a build without libparley_verbs.so")
+    def test_the_name_of_a_process_is_made_printable(self):
+        alone = netns.made_by(self, "ip link set lo up; echo ready; exec cat")
+        alone.says("ready")
+        inside = netns.inside(alone.process.pid)
+        server = netns.Process(self, *inside, sys.executable, "-B", "-c", NAMED)
+        server.says("ready")
+        done = run("doctor", "run", inside=inside)
+        self.assertIn(f"?[31mx ({server.process.pid})", done.out)
+        self.assertNotIn("\x1b", done.out + done.err)
 
     @unittest.skipIf(RDMA, "this machine has an RDMA device")
     def test_without_a_device_rdmacm_fails_and_says_why(self):

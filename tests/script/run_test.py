@@ -3,6 +3,7 @@
 leaves, and the files that several processes record. What programs do with the device: verbs_test.py and rdmacm_test.py."""
 import glob
 import os
+import platform
 import re
 import shutil
 import struct
@@ -31,6 +32,17 @@ context = lib.ibv_open_device(ctypes.c_void_p(device))
 print("opened" if context else "not opened", os.getpid(), flush=True)
 lib.ibv_close_device(ctypes.c_void_p(context))
 '''
+# A process that ends while its child waits for the end of standard input.
+FORKS = OPEN.replace("lib.ibv_close_device(", """
+if os.fork() == 0:
+    os.close(1)
+    os.read(0, 1)
+    os._exit(0)
+lib.ibv_close_device(""")
+# A process that has the device until the end of standard input.
+WAITS = OPEN.replace("lib.ibv_close_device(", "os.read(0, 1)\nlib.ibv_close_device(")
+MACHINES = {"x86_64": "x86-64", "aarch64": "AArch64"}
+OTHER = (b"\x3e\0", "x86-64") if platform.machine() == "aarch64" else (b"\xb7\0", "AArch64")
 
 
 def with_elf(offset, octets):
@@ -41,16 +53,29 @@ def with_elf(offset, octets):
     return bytes(content)
 
 
-def with_loader(path):
-    """The same with another dynamic loader."""
-    with open(shutil.which("true"), "rb") as file:
-        content = bytearray(file.read())
+def loader_of(content):
+    """Of an ELF file: where its program header of the dynamic loader is, and where the loader's name is and its length."""
     table, size, count = struct.unpack_from("<Q", content, 32)[0], *struct.unpack_from("<HH", content, 54)
     for at in range(table, table + size * count, size):
         kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
         if kind == 3:
-            content[offset:offset + length] = path.encode().ljust(length, b"\0")
-            struct.pack_into("<Q", content, at + 32, len(path) + 1)
+            return at, offset, length
+    raise AssertionError("a static program")
+
+
+def loader():
+    """The dynamic loader of this machine's programs."""
+    content = with_elf(0, b"")
+    _, offset, length = loader_of(content)
+    return content[offset:offset + length - 1].decode()
+
+
+def with_loader(path):
+    """The same program with another dynamic loader."""
+    content = bytearray(with_elf(0, b""))
+    at, offset, length = loader_of(content)
+    content[offset:offset + length] = path.encode().ljust(length, b"\0")
+    struct.pack_into("<Q", content, at + 32, len(path) + 1)
     return bytes(content)
 
 
@@ -88,6 +113,7 @@ class Run(CliTest):
     def test_the_gids_are_reported(self):
         done = run("run", "-v", "-a", "127.0.0.5,192.0.2.77,127.0.0.5", "true")
         self.assertEqual(done.err.splitlines(), ["parley0: GID 0: 127.0.0.5 (lo)", "parley0: GID 1: 192.0.2.77 (no interface)"])
+        self.assertEqual(run("run", "-v", "-a", "[::1]", "true").err.splitlines(), ["parley0: GID 0: ::1 (lo)"])
 
     @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
     def test_the_gids_of_a_machine_with_two_interfaces(self):
@@ -126,18 +152,66 @@ class Run(CliTest):
         pids = [line.split()[1] for line in self.said("run", "-a", address(1), "--pcapng", marked, "sh", "-c", script, OPEN).splitlines()]
         self.assertEqual(sorted(glob.glob(marked.replace("%p", "*"))), sorted(marked.replace("%p", pid) for pid in pids))
 
+    def test_a_file_behind_a_symbolic_link(self):
+        os.makedirs(self.path("other/below"))
+        os.symlink(self.path("other/below"), self.path("link"))
+        with open(self.path("other/x.pcapng"), "wb") as file:
+            file.write(b"of an earlier run")
+        subprocess.run([PARLEY, "run", "-a", address(1), "--pcapng", "link/../x.pcapng", sys.executable, "-B", "-c", OPEN], check=True,
+                       timeout=LIMIT, cwd=self.path(""), stdout=subprocess.DEVNULL)
+        with open(self.path("other/x.pcapng"), "rb") as file:
+            self.assertEqual(file.read(4), b"\n\r\r\n")
+        self.assertFalse(os.path.exists(self.path("x.pcapng")))
+
+    def test_a_folder_that_was_removed(self):
+        os.mkdir(self.path("removed"))
+        script = f'cd "{self.path("removed")}"; rmdir "$PWD"; exec "{PARLEY}" run --pcapng %p.pcapng true'
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn("%p.pcapng: No such file or directory", done.stderr)
+
+    def begin(self, name, script):
+        """A process that records, once it has opened the device."""
+        process = subprocess.Popen([PARLEY, "run", "-a", address(1), "--pcapng", name, sys.executable, "-B", "-c", script],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait, LIMIT)
+        self.addCleanup(process.stdin.close)
+        self.assertEqual(process.stdout.readline().split()[0], "opened")
+        return process
+
+    def test_a_forked_child_does_not_keep_the_file(self):
+        name = self.path("x.pcapng")
+        self.begin(name, FORKS).wait(LIMIT)
+        done = run("run", "-a", address(1), "--pcapng", name, sys.executable, "-B", "-c", OPEN)
+        self.assertEqual((done.code, done.err), (0, ""))
+        self.assertEqual(glob.glob(self.path("x*")), [name])
+
+    def test_a_file_that_another_process_records(self):
+        name = self.path("x.pcapng")
+        self.begin(name, WAITS)
+        done = run("run", "-a", address(2), "--pcapng", name, sys.executable, "-B", "-c", OPEN)
+        self.assertEqual(done.code, 0, done)
+        self.assertIn(f"{name}: another process is recording it", done.err)
+        self.assertEqual(len(glob.glob(self.path("x.*.pcapng"))), 1)
+
     def test_programs_that_cannot_be_preloaded(self):
         name = os.path.basename(LIBRARY)
-        self.refused(run("run", self.executable("arm", with_elf(18, b"\xb7\0"))), 3, f"it is for AArch64, and {name} is for x86-64")
+        own = MACHINES.get(platform.machine(), "")
+        self.refused(run("run", self.executable("other", with_elf(18, OTHER[0]))), 3, f"it is for {OTHER[1]}, and {name} is for {own}")
         self.refused(run("run", self.executable("damaged", with_elf(54, b"\1\0"))), 3, "its ELF headers are damaged")
         musl = self.executable("musl", with_loader("/lib/ld-musl-x86_64.so"))
         self.refused(run("run", musl), 3, "it has another C library: its loader is /lib/ld-musl-x86_64.so")
-        gone = self.executable("gone", with_loader("/x/ld-linux-x86-64.so.2"))
-        self.refused(run("run", gone), 3, "its loader /x/ld-linux-x86-64.so.2: No such file or directory")
+        no_loader = f"/x/{os.path.basename(loader())}"
+        gone = self.executable("gone", with_loader(no_loader))
+        self.refused(run("run", gone), 3, f"its loader {no_loader}: No such file or directory")
         script = self.executable("script", f"#! {gone} -x\n".encode())
         self.refused(run("run", script), 3, f"{script}: its interpreter {gone}: its loader")
         self.assertEqual(self.said("run", self.executable("good", b"#!/bin/sh\necho $0 $1\n"), "-v").split()[1], "-v")
         self.assertEqual(self.said("run", self.executable("plain", b"echo no interpreter\n")), "no interpreter\n")
+
+    def test_the_dynamic_loader_as_a_command(self):
+        self.assertEqual(self.said("run", loader(), shutil.which("sh"), "-c", "echo $LD_PRELOAD"), LIBRARY + "\n")
 
     @needs("gcc")
     def test_a_static_program(self):
@@ -167,6 +241,8 @@ class Run(CliTest):
         self.refused(run("run", "--env", "true"), 2, "--env runs no program")
         self.refused(run("run", self.path("plain", b"text")), 3, "Permission denied: it is not an executable file")
         self.refused(run("run", "/"), 3, "Permission denied: it is not an executable file")
+        for empty in ("", ",", "127.0.0.1,", ",127.0.0.1", "127.0.0.1,,::1"):
+            self.refused(run("run", "-a", empty, "true"), 2, f"'{empty}' has an empty address")
         self.refused(run("run", "-a", "no address", "true"), 3, "no address: host is neither an address nor a name")
         self.refused(run("run", "--pcapng", "/no/such/folder/x", "true"), 3, "/no/such/folder/x: No such file or directory")
 

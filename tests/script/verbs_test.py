@@ -72,7 +72,7 @@ class Verbs(CliTest):
     def finish(self, process):
         said, _ = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 0, f"{process.args}\n{said}")
-        self.assertNotIn("parley verbs:", said)  # no call was refused
+        self.assertNotIn("parley run:", said)  # no call was refused
         gids = [line for line in said.splitlines() if line.startswith("parley0: GID ")]
         self.assertEqual(gids, [f"parley0: GID 0: {process.args[4]} (lo)"])
         return said.replace(gids[0] + "\n", "", 1)

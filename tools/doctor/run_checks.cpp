@@ -3,10 +3,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,9 +22,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/escape.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/gid_addresses.hpp"
-#include "drivers/asio/sockaddr.hpp"
+#include "drivers/asio/packet_pace.hpp"
 #include "parley/wire/ib.h"
 #include "tools/own_program.hpp"
 #include "tools/run/program.hpp"
@@ -50,7 +49,7 @@ Check check_library() {
     return check;
   }
   check.verdict = Verdict::fails;
-  check.found = library.empty() ? fmt::format("{} is not there", library_name) : ::dlerror();
+  check.found = library.empty() ? fmt::format("{} was not found", library_name) : printable(::dlerror(), false);
   check.advice = "build or install Parley where libibverbs is (Debian: libibverbs-dev)";
   return check;
 }
@@ -88,18 +87,10 @@ std::optional<std::string> owner_of(std::uint64_t inode) {
       std::ifstream comm(process->path() / "comm");
       std::string name;
       std::getline(comm, name);
-      return fmt::format("{} ({})", name, pid);
+      return fmt::format("{} ({})", printable(name, false), pid);  // the process chose its name
     }
   }
   return std::nullopt;
-}
-
-/// Whether a process could bind the port of this address now.
-bool port_is_free(Address address) {
-  address.port = PARLEY_ROCE_UDP_PORT;
-  const asio_driver::SockAddr to = asio_driver::to_sockaddr(address);
-  const asio_driver::Descriptor socket(::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket.fd >= 0 && ::bind(socket.fd, to.get(), to.size) == 0;
 }
 
 Check check_addresses() {
@@ -112,9 +103,10 @@ Check check_addresses() {
     return check;
   }
   std::vector<std::string> all, taken;
-  for (const Address& address : *addresses) {
+  for (Address address : *addresses) {
     all.push_back(asio_driver::text_without_port(address));
-    if (!port_is_free(address)) taken.push_back(all.back());
+    address.port = PARLEY_ROCE_UDP_PORT;
+    if (!asio_driver::can_be_bound(address)) taken.push_back(all.back());
   }
   check.details = {{"addresses", all}, {"in_use", taken}};
   check.found = fmt::format("GIDs without -a: {}", fmt::join(all, ", "));
@@ -132,17 +124,19 @@ Check check_addresses() {
 /// Without these, programs run with limits.
 Check check_services() {
   Check check{.name = "run-services", .verdict = Verdict::works, .found = {}, .advice = {}, .details = Json::object()};
-  const asio_driver::Descriptor diagnosis(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const bool diagnosis = asio_driver::SocketPace::open() != nullptr;  // as programs ask
   std::error_code none;
   const std::string folder = std::filesystem::temp_directory_path(none).string();
   const bool writable = !none && ::access(folder.c_str(), W_OK | X_OK) == 0;
-  check.details = {{"sock_diag", diagnosis.fd >= 0}, {"temporary_folder", folder}};
-  check.found = "sock_diag(7) and the temporary folder are there";
-  if (writable && diagnosis.fd >= 0) return check;
+  check.details = {{"sock_diag", diagnosis}, {"temporary_folder", folder}};
+  check.found = "sock_diag(7) reports the buffers of UDP sockets, and the temporary folder can be written";
+  if (writable && diagnosis) return check;
   check.verdict = Verdict::limited;
-  check.found = writable ? "there is no sock_diag(7): UC and UD may lose packets on one host"
-                         : "the temporary folder cannot be written: programs do not find the device's files in /sys";
-  check.advice = writable ? "allow netlink sockets (NETLINK_SOCK_DIAG)" : "set TMPDIR to a folder that can be written";
+  check.found = writable
+                    ? "sock_diag(7) does not report the buffers of UDP sockets: UC and UD may lose packets on one host"
+                    : "the temporary folder cannot be written: programs do not find the device's files in /sys";
+  check.advice = writable ? "load the module udp_diag, and allow netlink sockets (NETLINK_SOCK_DIAG)"
+                          : "set TMPDIR to a folder that can be written";
   return check;
 }
 
@@ -199,7 +193,8 @@ Check check_live() {
     check.found = fmt::format("a program opened the device parley0 at {}", address);
     return check;
   }
-  check.found = "a program that was started with the library found no device: " + said.substr(0, said.find('\n'));
+  check.found = "a program that was started with the library found no device: " +
+                printable(said.substr(0, said.find('\n')), false);
   check.advice = "parley run -v -a 127.0.0.1 ibv_devinfo";
   return check;
 }

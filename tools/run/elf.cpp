@@ -17,7 +17,7 @@ namespace parley::tools {
 namespace {
 
 constexpr std::size_t ident_size = 16, longest_path = 4096;
-constexpr std::uint16_t most_segments = 1024;
+constexpr std::size_t longest_table = 65536;  // of program headers, as Linux allows
 
 /// Offsets in the file's own class (System V ABI, ELF header and program header).
 struct Layout {
@@ -44,7 +44,7 @@ std::string path_in(const ReadAt& read, std::uint64_t offset, std::uint64_t size
   return {path.begin(), std::find(path.begin(), path.end(), 0)};
 }
 
-/// Empty: none of those that people run Linux on.
+/// Empty: unknown machine.
 std::string_view name_of(std::uint16_t machine) {
   switch (machine) {
     case EM_386: return "x86";
@@ -85,7 +85,7 @@ ElfFacts read_elf(const ReadAt& read) {
   facts.machine = n.u16(&head[machine_at]);
   const std::uint64_t table = n.word(&head[at.phoff]);
   const std::uint16_t count = n.u16(&head[at.phnum]);
-  if (n.u16(&head[at.phentsize]) != at.segment || count == 0 || count > most_segments ||
+  if (n.u16(&head[at.phentsize]) != at.segment || count == 0 || std::size_t{count} * at.segment > longest_table ||
       table > UINT64_MAX - std::uint64_t{count} * at.segment)
     return facts;
   for (std::uint16_t i = 0; i < count; ++i) {

@@ -29,11 +29,11 @@ struct ElfFacts {
   bool same_machine(const ElfFacts& other) const {
     return is_64 == other.is_64 && big_endian == other.big_endian && machine == other.machine;
   }
-  /// "x86-64", "32-bit x86", "machine 4711": for people.
+  /// "x86-64", "x86", "ARM (32-bit, big-endian)", "machine 4711": for people.
   std::string machine_text() const;
 };
 
-/// Reads at most the ELF header, 1024 program headers and a path of 4096 octets.
+/// Reads at most the ELF header, 65536 octets of program headers and a path of 4096 octets.
 ElfFacts read_elf(const ReadAt& read);
 
 }  // namespace parley::tools

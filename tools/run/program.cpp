@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -26,8 +27,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::string_view separators = ": ";  // of LD_PRELOAD (ld.so(8))
-constexpr int deepest = 5;                     // interpreters of interpreters, as the system allows
+constexpr int deepest = 5;  // interpreters of interpreters, as the system allows
 
 /// The file that execvp(3) would run.
 struct Executable {
@@ -100,15 +100,21 @@ std::string_view more_rights(const std::string& path) {
 
 std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::string why_not_elf(const ElfFacts& facts, const std::string& library) {
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code none;
+  return std::filesystem::equivalent(a, b, none) && !none;
+}
+
+std::string why_not_elf(const std::string& path, const ElfFacts& facts, const std::string& library) {
   if (facts.form == ElfFacts::Form::damaged) return "its ELF headers are damaged";
   const ElfFacts wanted = facts_of_file(library), own = facts_of_file("/proc/self/exe");
   if (wanted.form == ElfFacts::Form::whole && !facts.same_machine(wanted))
     return fmt::format("it is for {}, and {} is for {}", facts.machine_text(), name_in(library), wanted.machine_text());
+  // The dynamic loader as a command has no interpreter, and obeys LD_PRELOAD.
+  if (!own.interpreter.empty() && same_file(path, own.interpreter)) return {};
   if (facts.interpreter.empty())
     return "it is statically linked and loads no library; run a dynamically linked build of it. If it only starts "
-           "other "
-           "programs: eval \"$(parley run --env)\", and run it without parley";
+           "other programs: eval \"$(parley run --env)\", and run it without parley";
   if (!own.interpreter.empty() && name_in(facts.interpreter) != name_in(own.interpreter))
     return fmt::format("it has another C library: its loader is {}, and {} needs {}",
                        printable(facts.interpreter, false), name_in(library), name_in(own.interpreter));
@@ -134,7 +140,7 @@ std::string why_not_file(const Executable& found, const std::string& library, in
   if (file.fd < 0) return {};
   const ElfFacts facts = read_elf(reader_of(file.fd));
   if (facts.form == ElfFacts::Form::other) return {};  // execvp(3) runs it by /bin/sh
-  const std::string why = why_not_elf(facts, library);
+  const std::string why = why_not_elf(found.path, facts, library);
   return why.empty() ? why : fmt::format("{}: {}", name, why);
 }
 
@@ -146,7 +152,7 @@ std::string why_not_preloaded(const std::string& program, const std::string& lib
 
 std::string preload_list(const std::string& library, const std::string& before) {
   for (std::size_t at = 0; at < before.size();) {
-    const std::size_t end = std::min(before.find_first_of(separators, at), before.size());
+    const std::size_t end = std::min(before.find_first_of(preload_separators, at), before.size());
     if (std::string_view(before).substr(at, end - at) == library) return before;
     at = end + 1;
   }

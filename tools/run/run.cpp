@@ -44,9 +44,7 @@ Variables variables(const RunArgs& args, const std::string& library) {
   Variables out{{"LD_PRELOAD", preload_list(library, variable("LD_PRELOAD"))}};
   if (!args.addresses.empty())
     out.emplace_back("PARLEY_VERBS_ADDRESS", fmt::format("{}", fmt::join(args.addresses, ",")));
-  // The program may change its folder.
-  if (!args.pcapng.empty())
-    out.emplace_back("PARLEY_VERBS_PCAPNG", std::filesystem::absolute(args.pcapng).lexically_normal().string());
+  if (!args.pcapng.empty()) out.emplace_back("PARLEY_VERBS_PCAPNG", args.pcapng);
   if (args.verbose) out.emplace_back("PARLEY_VERBS_LOG", "1");
   return out;
 }
@@ -79,14 +77,37 @@ int exec(const RunArgs& args, const Variables& variables, Output& out) {
   return out.error(Exit::environment, fmt::format("{}: {}", printable(args.program[0], false), std::strerror(errno)));
 }
 
-int run_run(const RunArgs& args, Output& out) {
+/// Makes the file's name absolute, because the program may change its folder, and empties the file. Returns what is
+/// wrong, or an empty string.
+std::string begin_pcapng(std::string& name, Output& out) {
+  std::error_code none;
+  const std::string absolute = std::filesystem::absolute(name, none).string();
+  if (none) return fmt::format("{}: {}", printable(name, false), none.message());
+  const Begun begun = begin_recording(absolute);
+  if (begun == Begun::failed) return fmt::format("{}: {}", printable(name, false), std::strerror(errno));
+  if (begun == Begun::in_use)
+    out.note(
+        fmt::format("{}: another process is recording it; this program's files have process numbers in their names",
+                    printable(name, false)));
+  name = absolute;
+  return {};
+}
+
+/// What is wrong with a list of addresses, or an empty string.
+std::string why_not_list(const std::string& text) {
+  const std::string list = "," + text + ",";
+  return list.find(",,") == std::string::npos ? "" : fmt::format("'{}' has an empty address", printable(text, false));
+}
+
+int run_run(RunArgs& args, Output& out) {
   const std::string library = own_library("libparley_verbs.so");
   if (library.empty())
     return out.error(Exit::environment,
-                     "libparley_verbs.so is not there: it is built where libibverbs-dev is installed");
-  if (library.find_first_of(": ") != std::string::npos)
-    return out.error(Exit::environment,
-                     fmt::format("{}: LD_PRELOAD cannot have a path with a space or colon; move Parley", library));
+                     "libparley_verbs.so was not found: it is built where libibverbs-dev is installed");
+  if (library.find_first_of(preload_separators) != std::string::npos)
+    return out.error(
+        Exit::environment,
+        fmt::format("{}: LD_PRELOAD cannot have a path with a space or colon; move Parley", printable(library, false)));
   const std::string named =
       args.addresses.empty() ? variable("PARLEY_VERBS_ADDRESS") : fmt::format("{}", fmt::join(args.addresses, ","));
   const auto addresses = asio_driver::gid_addresses(named);
@@ -96,8 +117,8 @@ int run_run(const RunArgs& args, Output& out) {
   if (!args.env)
     if (const std::string why = why_not_preloaded(args.program[0], library); !why.empty())
       return out.error(Exit::environment, why);
-  if (!args.pcapng.empty() && !begin_recording(args.pcapng))
-    return out.error(Exit::environment, fmt::format("{}: {}", printable(args.pcapng, false), std::strerror(errno)));
+  if (!args.pcapng.empty())
+    if (const std::string why = begin_pcapng(args.pcapng, out); !why.empty()) return out.error(Exit::environment, why);
   if (args.verbose) note_gids(*addresses, out);
   return args.env ? print_environment(variables(args, library), out) : exec(args, variables(args, library), out);
 }
@@ -109,7 +130,7 @@ void add_run(Command sub, Context& context) {
              "order. Default: those of all interfaces that are up: IPv4 (the default route's first), IPv6, link-local "
              "IPv6, loopback")
       .type("ADDR")
-      .delimiter(',')
+      .check(why_not_list)
       .repeatable();
   sub.option("--pcapng", args->pcapng,
              "Write the program's packets to FILE; %p in the name is the number of the process. Without it, the first "
@@ -124,7 +145,7 @@ void add_run(Command sub, Context& context) {
   const auto wrong = [args] {
     if (args->env && !args->program.empty()) return std::string("--env runs no program: leave PROGRAM out");
     if (args->env || !args->program.empty()) return std::string();
-    return std::string("PROGRAM is required: what is to run");
+    return std::string("PROGRAM is required");
   };
   sub.run([args, &context] { return run_run(*args, context.out); }, wrong);
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "drivers/recording.hpp"
@@ -38,7 +39,19 @@ TEST(GidAddresses, ComeInGroupsAndTheDefaultRoutesIsTheFirst) {
 TEST(GidAddresses, NamedOnesKeepTheirOrder) {
   EXPECT_EQ(texts(gid_addresses("127.0.0.3,::1,127.0.0.1").value()),
             (std::vector<std::string>{"127.0.0.3", "::1", "127.0.0.1"}));
+  EXPECT_EQ(texts(gid_addresses("[::1],127.0.0.1").value()), (std::vector<std::string>{"::1", "127.0.0.1"}));
   EXPECT_EQ(gid_addresses("127.0.0.3,no address").error(), Errc::bad_address);
+}
+
+TEST(GidAddresses, DefaultOnesFitIntoTheTable) {
+  std::vector<Address> found{at("127.0.0.1")};
+  for (std::uint8_t i = 0; i < 200; ++i)
+    for (const std::uint8_t net : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{1}})
+      found.push_back(Address::v4(192, 0, net, i, 0));
+  const auto all = texts(in_gid_order(found, at("192.0.2.199")));
+  ASSERT_EQ(all.size(), 256U);
+  EXPECT_EQ(all[0], "192.0.2.199");
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 256U);
 }
 
 TEST(GidAddresses, LoopbackIsAmongTheDefaultOnes) {
@@ -78,6 +91,28 @@ TEST_F(Recording, OneProcessHasTheNameAndOthersTheirNumber) {
   EXPECT_EQ(std::filesystem::file_size(name_), 7U);
 }
 
+TEST_F(Recording, ProcessesWithTheSameNumberHaveTheirOwnFiles) {
+  EXPECT_EQ(take(name_, 1), name_);
+  EXPECT_EQ(take(name_, 1), folder_ + "/a.b/x.1.pcapng");
+  EXPECT_EQ(take(name_, 1), folder_ + "/a.b/x.2.pcapng");
+  files_.clear();
+  EXPECT_EQ(take(folder_ + "/a.b/x.%p.pcapng", 1), folder_ + "/a.b/x.3.pcapng");
+}
+
+TEST_F(Recording, AProcessRecordsItsFileAgainUnlessAnotherHasIt) {
+  EXPECT_EQ(take(name_, 7), name_);
+  std::fputs("packets", files_[0].get());
+  std::fflush(files_[0].get());
+  EXPECT_EQ(retake_recording(name_), nullptr);
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  EXPECT_EQ(std::filesystem::file_size(name_), 7U);
+  files_.clear();
+  std::FILE* const again = retake_recording(name_);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(std::filesystem::file_size(name_), 0U);
+  std::fclose(again);
+}
+
 TEST_F(Recording, TheMarkIsTheNumberOfTheProcess) {
   EXPECT_EQ(take(folder_ + "/%p-%p.pcapng", 7), folder_ + "/7-7.pcapng");
   EXPECT_EQ(of_process("/a.b/x", 7), "/a.b/x.7");
@@ -86,16 +121,16 @@ TEST_F(Recording, TheMarkIsTheNumberOfTheProcess) {
 
 TEST_F(Recording, ANewRunEmptiesAFileThatNobodyWrites) {
   std::ofstream(name_) << "of an earlier run";
-  EXPECT_TRUE(begin_recording(name_));
+  EXPECT_EQ(begin_recording(name_), Begun::ready);
   EXPECT_EQ(std::filesystem::file_size(name_), 0U);
   EXPECT_EQ(take(name_, 7), name_);
   std::fputs("packets", files_[0].get());
   std::fflush(files_[0].get());
-  EXPECT_TRUE(begin_recording(name_));
+  EXPECT_EQ(begin_recording(name_), Begun::in_use);
   EXPECT_EQ(std::filesystem::file_size(name_), 7U) << "process 7 records there";
-  EXPECT_TRUE(begin_recording(folder_ + "/%p"));
+  EXPECT_EQ(begin_recording(folder_ + "/%p"), Begun::ready);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/%p"));
-  EXPECT_FALSE(begin_recording(folder_ + "/none/x"));
+  EXPECT_EQ(begin_recording(folder_ + "/none/x"), Begun::failed);
   EXPECT_EQ(errno, ENOENT);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // ibv_rereg_mr: the keys stay, and what they give is changed.
+#include <sys/mman.h>
+
 #include <cerrno>
 
 #include "tests/unit/preload/ends.hpp"
@@ -52,6 +54,20 @@ TEST_F(Rereg, AccessIsTakenAndTheProtectionDomainChanges) {
   ASSERT_EQ(ibv_rereg_mr(other_, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ), 0);
   EXPECT_EQ(write_to(a, first_.data()), IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(ibv_dereg_mr(other_), 0);
+}
+
+TEST_F(Rereg, TheProtectionDomainChangesWhateverBecameOfTheMemory) {
+  const std::size_t size = 4096;
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  other_ = reg(memory, size, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(other_, nullptr);
+  ASSERT_EQ(::munmap(memory, size), 0);
+  ibv_pd* const pd = ibv_alloc_pd(context_);
+  EXPECT_EQ(ibv_rereg_mr(other_, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(other_->pd, pd);
+  EXPECT_EQ(ibv_dereg_mr(other_), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
 TEST_F(Rereg, WhatDoesNotFitChangesNothing) {

@@ -119,7 +119,7 @@ TEST(RunElf, ImpossibleHeadersAreDamaged) {
                              {"table beyond the file", 32, all_ones},
                              {"size of a program header", 54, {55, 0}},
                              {"no program headers", 56, {0, 0}},
-                             {"more program headers than the bound", 56, {1, 4}},
+                             {"1171 program headers", 56, {0x93, 4}},
                              {"path beyond the file", 64 + 56 + 8, all_ones},
                              {"endless path", 64 + 56 + 32, all_ones},
                              {"path of no octets", 64 + 56 + 32, none},
@@ -130,9 +130,22 @@ TEST(RunElf, ImpossibleHeadersAreDamaged) {
   }
 }
 
+TEST(RunElf, ProgramHeadersTakeAtMost64KiB) {
+  Bytes file = file_of({});
+  file[56] = 0x92;  // 1170 of 56 octets; the second is PT_INTERP
+  file[57] = 4;
+  EXPECT_EQ(read(file).form, Form::whole);
+  file = file_of({.is_64 = false});
+  file[45] = 8;  // 2050 of 32 octets
+  EXPECT_EQ(read(file).form, Form::damaged);
+  file[44] = 0;  // 2048
+  EXPECT_EQ(read(file).form, Form::whole);
+}
+
 TEST(RunElf, MachinesHaveNames) {
   EXPECT_EQ(read(file_of({})).machine_text(), "x86-64");
   EXPECT_EQ(read(file_of({.machine = 183})).machine_text(), "AArch64");
+  EXPECT_EQ(read(file_of({.is_64 = false, .machine = 3})).machine_text(), "x86");
   EXPECT_NE(read(file_of({.is_64 = false})).machine_text(), "x86-64") << "x32";
   EXPECT_EQ(read(file_of({.machine = 4711})).machine_text(), "machine 4711");
   EXPECT_FALSE(read(file_of({})).same_machine(read(file_of({.is_64 = false}))));
