@@ -248,6 +248,25 @@ bool CmExchange::ids_exchanged(Side from, const CmIds& ids) const {
   return !mine || ids.remote == *mine;
 }
 
+void CmExchange::remember_wrong(Side from, const CmSeen& m) {
+  const CmMessageType type = m.message.type();
+  if (type != CmMessageType::dreq && type != CmMessageType::lap) return;
+  auto& wrong = wrong_ids_[index_of(from)];
+  if (wrong.size() >= wrong_ids_max) wrong.erase(wrong.begin());
+  wrong.push_back({.transaction = m.message.transaction_id, .ids = ids_of(m.message)});
+}
+
+/// IBA §12.9: a DREQ that belongs to no connection is answered by a DREP with the IDs that it has.
+bool CmExchange::answers_wrong(Side from, const CmSeen& m) const {
+  const CmMessageType type = m.message.type();
+  if (type != CmMessageType::drep && type != CmMessageType::apr) return false;
+  const CmIds ids = ids_of(m.message);
+  const auto& wrong = wrong_ids_[index_of(other(from))];
+  return std::any_of(wrong.begin(), wrong.end(), [&](const WrongIds& w) {
+    return w.transaction == m.message.transaction_id && w.ids.local == ids.remote && w.ids.remote == ids.local;
+  });
+}
+
 // IBA §12.6: each message has the communication IDs that its sender and its receiver have chosen.
 void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
@@ -262,6 +281,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   // IBA §12.6.6: a busy responder may send an MRA before it has chosen a communication ID.
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
+  if (answers_wrong(from, m)) return;
   if (ids_exchanged(from, ids)) {
     findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
                      fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
@@ -281,6 +301,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     } else if (another || (responders && may_be_of_next_answer(from, m))) {
       return;
     } else if (*known != told) {
+      remember_wrong(from, m);
       findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
                        fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",
                                    to_string(m.message.type()), told, whose, *known));

@@ -93,6 +93,8 @@ class CmExchange {
   void check_restart(Side from, const CmSeen& m);
   bool ids_exchanged(Side from, const CmIds& ids) const;
   void check_ids(Side from, const CmSeen& m);
+  void remember_wrong(Side from, const CmSeen& m);
+  bool answers_wrong(Side from, const CmSeen& m) const;
   void check_transaction(Side from, const CmSeen& m);
   void check_codes(Side from, const CmSeen& m);
   void check_after_own_end(Side from, const CmSeen& m);
@@ -133,6 +135,13 @@ class CmExchange {
   std::array<Mra, 2> mras_{};
   std::array<std::vector<std::uint64_t>, 2> dreq_transactions_;  // at most dreq_transactions_max
   static constexpr std::size_t dreq_transactions_max = 16;
+  /// Of a DREQ or LAP whose communication IDs were reported as wrong. Its answer repeats them.
+  struct WrongIds {
+    std::uint64_t transaction = 0;
+    CmIds ids;
+  };
+  std::array<std::vector<WrongIds>, 2> wrong_ids_;  // by sender; at most wrong_ids_max, then the oldest are dropped
+  static constexpr std::size_t wrong_ids_max = 16;
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_of_rep_;  // by the initiator
   struct LastRej {

@@ -138,6 +138,8 @@ class Stage {
   tester::PacketPeer peer;
   std::unique_ptr<Run> runner;
   Mangle in, out;  ///< towards the peer, and from it
+  /// Sees each packet that arrives, as a capture at the peer would; from the BTH to the ICRC, which is not made.
+  std::function<void(Instant, const PacketPath&, ConstBytes)> tap;
   Instant now{1s};
   bool there = true;  ///< else the system says that nothing receives the packets
 
@@ -222,6 +224,7 @@ class Stage {
       item.octets.resize(item.octets.size() + PARLEY_IB_ICRC_LEN);
       const Address tester = Address::v4(192, 0, 2, 1, 0), under = Address::v4(192, 0, 2, 2, 0);
       const PacketPath path{.local = item.to_peer ? under : tester, .peer = item.to_peer ? tester : under};
+      if (tap) tap(now, path, item.octets);
       if (item.to_peer) {
         provider_->handle_packet(now, path, item.octets);
       } else {
