@@ -30,12 +30,13 @@ struct AnalyzerOptions {
   std::size_t events_max = 20'000;    ///< events of one connection
   /// TCP ports that carry MPA: if the set-up is not captured, FPDUs are accepted even without a correct CRC.
   std::vector<std::uint16_t> mpa_ports{};
-  StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
-  RoceWatch* roce_watch = nullptr;     ///< receives the analysis of each RoCE packet; must outlive the Analyzer
-  Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
-  std::uint64_t expect = 0;            ///< a file with fewer connections has failed
-  RulePolicy policy{};                 ///< which findings are left out, or have another severity
-  /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
+  StreamTap* tap = nullptr;            ///< receives the decoded parts of each stream; must outlive the Analyzer
+  RoceWatch* roce_watch = nullptr;     ///< receives the interpretation of each RoCE packet; must outlive the Analyzer
+  Severity fail_on = Severity::error;  ///< a finding of this severity or higher fails its connection
+  std::uint64_t expect = 0;            ///< a file with fewer connections fails
+  RulePolicy policy{};                 ///< rules that are ignored or have another severity
+  /// Octets of memory for the listed verdicts without ladders. The last quarter is reserved for those with errors or
+  /// warnings. Does not apply with `events`.
   std::size_t report_octets_max = 24 << 20;
   bool no_icrc = false;  ///< RoCE: do not check the ICRC
   /// Called with each connection when it has ended and is judged, in about the order of their ends. The report then

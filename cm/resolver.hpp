@@ -80,7 +80,7 @@ class Resolver {
   struct Peer {
     std::variant<std::monostate, Found, NotFound> known;
     Instant since{}, until{};
-    std::size_t askers = 0;  // number in asked_
+    std::size_t askers = 0;  // number in queries_
     std::uint32_t under_way = 0;
     Ids followers;  // wait for the answer of the search in progress
   };
@@ -106,8 +106,8 @@ class Resolver {
   ResolvePolicy policy_;
   Peers peers_;                                 // with ids that ask: at most one per id; only known: at most known_max
   std::map<EndpointId, PendingQuery> queries_;  // one entry per id
-  Ids queue_;                                   // ids in asked_
-  std::deque<Turn> answered_;                   // ids in asked_
+  Ids queue_;                                   // ids in queries_
+  std::deque<Turn> answered_;                   // ids in queries_
   std::size_t known_ = 0;                       // number in peers_ with a known answer
   std::uint32_t under_way_ = 0;                 // at most searches_max
 };

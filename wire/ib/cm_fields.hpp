@@ -43,8 +43,8 @@ void visit_path_of_lap(V& v, P& path) {
 
 }  // namespace detail
 
-/// Calls, in message order: v.field(CmFieldPosition, value); v.part(CmFieldPosition, value, shift) for each part of a number that is
-/// split over several places; v.octets(CmFieldPosition, array) for additional information and private data.
+/// Calls, in message order: v.field(CmFieldPosition, value); v.part(CmFieldPosition, value, shift) for each part of a
+/// number that is split over several places; v.octets(CmFieldPosition, array) for additional information and private data.
 #define PARLEY_F(S, member, name, filter, label, role) \
   v.field(CmFieldPosition<mad::S::member.bit, mad::S::member.width, CmRole::role>{}, m.name);
 #define PARLEY_E(S, member, name, label, shift) \

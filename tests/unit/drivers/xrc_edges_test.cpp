@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Edges of XRC's broker and shared registry: processes that nobody has waited for, the default socket, a broker that does not start,
-// bounds of a block, a block that is given up while processes wait for it.
+// Edge cases of XRC's broker and shared registry: zombie processes, the default socket, a broker that fails to start, the
+// bounds of a segment, a segment that is abandoned while processes wait for it.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
