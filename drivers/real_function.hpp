@@ -3,6 +3,8 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <atomic>
+
 #define PARLEY_INTERPOSED extern "C" __attribute__((visibility("default")))
 
 namespace parley {
@@ -10,12 +12,15 @@ namespace parley {
 template <class Function>
 struct RealFunction {
   const char* name;
-  Function* at = nullptr;
+  std::atomic<Function*> at = nullptr;  // several threads may find it at the same time
 
   /// Constructors of other libraries may call it before those of this one.
   Function& get() {
-    if (at == nullptr) at = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-    return *at;
+    Function* found = at.load(std::memory_order_relaxed);
+    if (found != nullptr) return *found;
+    found = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+    at.store(found, std::memory_order_relaxed);
+    return *found;
   }
 };
 

@@ -30,6 +30,10 @@ std::optional<Address> toward_the_internet() {
   return *found;
 }
 
+void add_new(std::vector<Address>& to, const Address& address) {
+  if (std::find(to.begin(), to.end(), address) == to.end()) to.push_back(address);
+}
+
 Result<std::vector<Address>> resolved(std::string_view text) {
   std::vector<Address> out;
   while (!text.empty()) {
@@ -38,7 +42,7 @@ Result<std::vector<Address>> resolved(std::string_view text) {
     if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
     const auto found = Host::resolve(std::string(name), 0);  // with an interface name as scope, too
     if (!found) return tl::unexpected(found.error());
-    out.push_back(found->front());
+    add_new(out, found->front());
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
@@ -59,8 +63,7 @@ std::vector<Address> in_gid_order(std::vector<Address> found, const std::optiona
   if (at != found.end()) std::rotate(found.begin(), at, at + 1);
   std::vector<Address> out;
   for (const Address& address : found)
-    if (out.size() < nic::roce::Addresses::most && std::find(out.begin(), out.end(), address) == out.end())
-      out.push_back(address);
+    if (out.size() < nic::roce::Addresses::most) add_new(out, address);
   return out;
 }
 

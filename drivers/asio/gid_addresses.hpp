@@ -10,8 +10,9 @@
 
 namespace parley::asio_driver {
 
-/// The GID table, in order. `named`: addresses or names of hosts, separated by commas. If it is empty: the addresses of
-/// all interfaces that are up, in the order of in_gid_order(). Errors: bad_address, with a sentence.
+/// The GID table, in order, each address once. `named`: addresses or names of hosts, separated by commas. If it is
+/// empty: the addresses of all interfaces that are up, in the order of in_gid_order(). Errors: bad_address, with a
+/// sentence.
 Result<std::vector<Address>> gid_addresses(std::string_view named);
 
 /// IPv4, global IPv6, link-local IPv6, 127.0.0.0/8, ::1; within each group the order of `found`. `first`, if `found`

@@ -17,8 +17,6 @@ import json
 import os
 import re
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -27,39 +25,13 @@ import time
 from rungs import RUNGS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "script"))
+from cli import address  # noqa: E402
+from stock import REJECTED, ended_well, free_port, listens, receives  # noqa: E402
+
 PARLEY = os.environ.get("PARLEY", os.path.join(HERE, "..", "..", "build", "bin", "parley"))
 LIMIT = 60        # seconds for a rung
 LISTENS = 0.15    # seconds from the open device to a program's rdma_listen or join, which it does not report
-# What clients print if the server does not listen yet. 8 is RDMA_CM_EVENT_REJECTED.
-REJECTED = "RDMA_CM_EVENT_REJECTED|RDMA_CM_EVENT_UNREACHABLE|Connection refused|Unexpected CM event bl blka 8"
-LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"  # rping's, on any device: see tests/script/rdmacm_test.py
-
-
-def address(n):
-    """Of this process on loopback."""
-    pid = os.getpid()
-    return f"127.{32 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-def listens(port):
-    for name in ("tcp", "tcp6"):
-        with open(f"/proc/net/{name}", encoding="ascii") as file:
-            if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
-                return True
-    return False
-
-
-def receives(place):
-    """Whether a process has UDP port 4791 of the address."""
-    local = f"{struct.unpack('=I', socket.inet_aton(place))[0]:08X}:{4791:04X}"
-    with open("/proc/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
-        return any(row.split()[1] == local for row in file)
 
 
 class Climb:
@@ -87,8 +59,7 @@ class Climb:
             time.sleep(LISTENS)
 
     def what_is_wrong(self, who, process, said):
-        late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
-        if process.returncode != 0 and not late:
+        if not ended_well(process, said):
             return f"{who}: exit status {process.returncode}\n{said}"
         missing = [held for held in self.rung.holds if (who == "client" or self.rung.both) and not re.search(held, said)]
         return f"{who}: no {missing[0]}\n{said}" if missing else ""

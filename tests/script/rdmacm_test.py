@@ -2,34 +2,12 @@
 """`parley run` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
 import os
 import re
-import socket
-import struct
 import subprocess
 import sys
 import time
 
-from cli import LIMIT, PARLEY, CliTest, main, run
-
-
-def address(n):
-    """Of this process, so that nobody else has the port there; n is 1 to 6."""
-    pid = os.getpid()
-    return f"127.{64 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
-
-
-def receives(place):
-    """Whether a process has UDP port 4791 of the address."""
-    local = f"{struct.unpack('=I', socket.inet_aton(place))[0]:08X}:{4791:04X}"
-    with open("/proc/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
-        return any(row.split()[1] == local for row in file)
-
-
-# A thread of rping asks for one more event and is not joined. If main() has closed the channel by then, the program ends with 255, on
-# any device.
-LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"
-# What clients print if the server does not listen yet. 8 is RDMA_CM_EVENT_REJECTED.
-REJECTED = "RDMA_CM_EVENT_REJECTED|RDMA_CM_EVENT_UNREACHABLE|Connection refused|Unexpected CM event bl blka 8"
-
+from cli import LIMIT, PARLEY, CliTest, address, main, run
+from stock import REJECTED, ended_well, receives
 
 # All ways to ask for the file: of today's C library, and of programs that were linked with glibc before 2.33.
 FILE = """
@@ -59,8 +37,7 @@ class Rdmacm(CliTest):
         return self.succeeded(process, process.communicate(timeout=LIMIT)[0])
 
     def succeeded(self, process, said):
-        late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
-        self.assertTrue(process.returncode == 0 or late, f"{process.args}\n{process.returncode}\n{said}")
+        self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
         return said
 
     def serve(self, *command):

@@ -5,7 +5,6 @@ what `./dev demo` runs."""
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ import time
 import unittest
 
 from cli import LIMIT, PARLEY, SOURCE_DIR
+from stock import listens
 
 # In a network of its own the test has the ports of the README for itself, and may capture.
 INSIDE = "PARLEY_README_NETWORK"
@@ -58,15 +58,6 @@ def commands(text):
         if re.match(r"    (parley|cmake|\./dev)\b", line):
             found.append(re.sub(r"\s{2,}.*|\s+# .*", "", line.strip()))
     return found
-
-
-def listening(port):
-    """Whether somebody listens there, without connecting."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table, encoding="ascii") as lines:
-            if any(f":{port:04X} " in line.split(maxsplit=2)[1] + " " and " 0A " in line for line in lines):
-                return True
-    return False
 
 
 def roce_listening():
@@ -115,7 +106,7 @@ class Shell:
             # A negotiation is over TCP, whatever the queue pairs are.
             of_roce = " udping" in command or ("--roce" in command and " neg " not in command) or (
                 " run -a " in command and " rping " in command)
-            ready = roce_listening if of_roce else lambda: listening(number)
+            ready = roce_listening if of_roce else lambda: listens(number)
             wait_for(lambda: ready() or process.poll() is not None, command)
             self.background.append((command, process))
             return ""

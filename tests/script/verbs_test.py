@@ -4,12 +4,12 @@ Against Linux's rxe they run in tests/interop/nics."""
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 
-from cli import LIMIT, PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, address, main, run
+from stock import free_port, listens
 
 # ctypes calls dlopen() and dlsym(); the last function is the real library's.
 DLOPEN = '''
@@ -43,18 +43,6 @@ print(os.listdir("/sys/class/infiniband"), stat.S_ISCHR(os.stat("/dev/infiniband
 SIZES = {"send": 8192, "write": 8192, "read": 8192, "atomic": None}
 
 
-def address(n):
-    """Of this process, so that nobody else has the port there; n is 1 to 6."""
-    pid = os.getpid()
-    return f"127.{128 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 def groups(text):
     """Of an IPv4 address, as the last two of an IPv6 address."""
     octets = [int(part) for part in text.split(".")]
@@ -82,21 +70,12 @@ class Verbs(CliTest):
         port = free_port()
         server = self.begin(1, *program, "-p", port)
         end = time.monotonic() + LIMIT
-        while not self.listens(port):
+        while not listens(port):
             self.assertIsNone(server.poll(), server.args)
             self.assertLess(time.monotonic(), end, server.args)
             time.sleep(0.02)
         client = self.begin(2, *program, "-p", port, "127.0.0.1", options=options)
         return self.finish(client), self.finish(server)
-
-    @staticmethod
-    def listens(port):
-        """Without calling it: such a server serves one call."""
-        for name in ("tcp", "tcp6"):
-            with open(f"/proc/net/{name}", encoding="ascii") as file:
-                if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
-                    return True
-        return False
 
     def test_ibv_devinfo_finds_the_device(self):
         said = self.finish(self.begin(1, "ibv_devinfo", "-v"))

@@ -4,7 +4,6 @@
 #include <net/if.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -51,15 +50,12 @@ Variables variables(const RunArgs& args, const std::string& library) {
 
 /// The GIDs, for people: "GID 0: 192.0.2.1 (eth0)".
 void note_gids(const std::vector<Address>& addresses, Output& out) {
-  std::vector<Address> distinct;
-  for (const Address& address : addresses)
-    if (std::find(distinct.begin(), distinct.end(), address) == distinct.end()) distinct.push_back(address);
-  for (std::size_t i = 0; i < distinct.size(); ++i) {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
     char interface[IF_NAMESIZE] = "lo";  // has all of 127.0.0.0/8
-    if (!asio_driver::is_loopback_v4(distinct[i]) &&
-        ::if_indextoname(asio_driver::interface_of(distinct[i]), interface) == nullptr)
+    if (!asio_driver::is_loopback_v4(addresses[i]) &&
+        ::if_indextoname(asio_driver::interface_of(addresses[i]), interface) == nullptr)
       std::strcpy(interface, "no interface");
-    out.note(fmt::format("parley0: GID {}: {} ({})", i, asio_driver::text_without_port(distinct[i]), interface));
+    out.note(fmt::format("parley0: GID {}: {} ({})", i, asio_driver::text_without_port(addresses[i]), interface));
   }
 }
 

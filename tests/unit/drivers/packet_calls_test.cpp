@@ -3,7 +3,6 @@
 // replaced in this program, so that the system can refuse to send, and have any interfaces.
 #include <gtest/gtest.h>
 
-#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -23,7 +22,9 @@
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/real_function.hpp"
 #include "tests/unit/drivers/own_address.hpp"
+#include "tests/unit/drivers/packet_asker.hpp"
 #include "wire/ib/sealer.hpp"
 
 namespace parley::packet_calls_test {
@@ -47,31 +48,31 @@ bool is_refused() {
   return true;
 }
 
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
+constinit RealFunction<ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t)> real_sendto{"sendto"};
+constinit RealFunction<int(int, mmsghdr*, unsigned, int)> real_sendmmsg{"sendmmsg"};
+constinit RealFunction<int(ifaddrs**)> real_getifaddrs{"getifaddrs"};
+constinit RealFunction<void(ifaddrs*)> real_freeifaddrs{"freeifaddrs"};
 
 }  // namespace parley::packet_calls_test
 
 extern "C" {
 ssize_t sendto(int fd, const void* data, size_t size, int flags, const sockaddr* to, socklen_t to_size) {
-  static auto* const next = parley::packet_calls_test::real<decltype(sendto)>("sendto");
-  return parley::packet_calls_test::is_refused() ? -1 : next(fd, data, size, flags, to, to_size);
+  return parley::packet_calls_test::is_refused()
+             ? -1
+             : parley::packet_calls_test::real_sendto.get()(fd, data, size, flags, to, to_size);
 }
 int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
-  static auto* const next = parley::packet_calls_test::real<decltype(sendmmsg)>("sendmmsg");
-  return parley::packet_calls_test::is_refused() ? -1 : next(fd, messages, count, flags);
+  return parley::packet_calls_test::is_refused()
+             ? -1
+             : parley::packet_calls_test::real_sendmmsg.get()(fd, messages, count, flags);
 }
 int getifaddrs(ifaddrs** out) noexcept {
-  static auto* const next = parley::packet_calls_test::real<int(ifaddrs**)>("getifaddrs");
-  if (parley::packet_calls_test::calls.places == nullptr) return next(out);
+  if (parley::packet_calls_test::calls.places == nullptr) return parley::packet_calls_test::real_getifaddrs.get()(out);
   *out = parley::packet_calls_test::calls.places;
   return 0;
 }
 void freeifaddrs(ifaddrs* list) noexcept {
-  static auto* const next = parley::packet_calls_test::real<void(ifaddrs*)>("freeifaddrs");
-  if (list != parley::packet_calls_test::calls.places) next(list);
+  if (list != parley::packet_calls_test::calls.places) parley::packet_calls_test::real_freeifaddrs.get()(list);
 }
 }
 
@@ -80,26 +81,11 @@ namespace {
 
 constexpr std::size_t packet_size = 28;  // BTH and RETH, without ICRC
 
-/// Asks for addresses and sends packets; has a place for the payload of received ones.
-struct Machine final : PacketMachine {
-  void handle_bound(Instant, BindId, const Address& local) override { bound.push_back(local); }
-  void handle_bind_failed(Instant, BindId, const Error& why, const Address&) override { failed = why.code(); }
+/// Has a place for the payload of received packets.
+struct Machine final : PacketAsker {
+  Machine() : PacketAsker(packet_calls_test::packet_size) {}
   void handle_packet(Instant, const PacketPath&, ConstBytes) override { ++received; }
   void handle_unreachable(Instant, const PacketPath&, std::error_code) override { ++unreachable; }
-  void handle_deadline(Instant) override {}
-  bool poll_command(PacketCommand& out) override {
-    if (asks.empty()) return false;
-    out = asks.front();
-    asks.pop_front();
-    return true;
-  }
-  std::size_t poll_packet(Instant, PacketPath& to, MutBytes out) override {
-    if (paths.empty()) return 0;
-    to = paths.front();
-    paths.pop_front();
-    std::fill_n(out.begin(), packet_size, std::uint8_t{0});
-    return packet_size;
-  }
   PacketPlacement place_of(const PacketPath&, std::size_t size, ConstBytes packets) override {
     const std::size_t count = memory.empty() ? 0 : packets.size() / size;
     return {.count = count, .memory = MutBytes(memory).first(count * (size - 12 - asio_driver::icrc_size))};
@@ -107,12 +93,7 @@ struct Machine final : PacketMachine {
   void handle_placed(Instant, const PacketPath&, std::size_t size, ConstBytes packets) override {
     placed += packets.size() / size;
   }
-  Instant next_deadline() const override { return never; }
 
-  std::deque<PacketCommand> asks;
-  std::deque<PacketPath> paths;
-  std::vector<Address> bound;
-  std::error_code failed;
   Bytes memory;
   std::size_t received = 0, placed = 0;
   int unreachable = 0;

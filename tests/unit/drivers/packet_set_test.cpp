@@ -19,36 +19,15 @@
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "tests/unit/drivers/own_address.hpp"
+#include "tests/unit/drivers/packet_asker.hpp"
 
 namespace parley::packet_set_test {
 namespace {
 
-/// Asks for addresses, and hears what became of them.
-struct Asker final : PacketMachine {
-  void handle_bound(Instant, BindId, const Address&) override { ++bound; }
-  void handle_bind_failed(Instant, BindId, const Error& why, const Address&) override { failed = why.code(); }
-  void handle_packet(Instant, const PacketPath&, ConstBytes) override {}
-  void handle_unreachable(Instant, const PacketPath&, std::error_code) override {}
-  void handle_deadline(Instant) override {}
-  bool poll_command(PacketCommand& out) override {
-    if (asks.empty()) return false;
-    out = asks.front();
-    asks.pop_front();
-    return true;
-  }
-  std::size_t poll_packet(Instant, PacketPath& to, MutBytes out) override {
-    if (paths.empty()) return 0;
-    to = paths.front();
-    paths.pop_front();
-    std::fill_n(out.begin(), packet_size, std::uint8_t{0});
-    return packet_size;
-  }
-  Instant next_deadline() const override { return never; }
-  static constexpr std::size_t packet_size = 16;  // a BTH and four octets
-  std::deque<PacketCommand> asks;
-  std::deque<PacketPath> paths;  // of the packets that it has to send
-  int bound = 0;
-  std::error_code failed;
+/// Its packets are a BTH and four octets.
+struct Asker final : PacketAsker {
+  static constexpr std::size_t packet_size = 16;
+  Asker() : PacketAsker(packet_size) {}
 };
 
 // A socket for all addresses takes the place of the others; where it cannot be watched, they come back.
@@ -59,7 +38,7 @@ TEST(PacketSet, AddressesComeBackWhereTheSocketForAllOfThemCannotBeWatched) {
   const Address one = own_address(1, 0);
   asker.asks.push_back({.id = 1, .local = one, .peer = Address::any(Address::Family::v4, 0)});
   sockets.drain({});
-  ASSERT_EQ(asker.bound, 1);
+  ASSERT_EQ(asker.bound.size(), 1U);
   ::close(epoll);  // from now on nothing is watched
   asker.asks.push_back(
       {.id = 2, .local = Address::any(Address::Family::v4, 0), .peer = Address::any(Address::Family::v4, 0)});
@@ -97,8 +76,8 @@ TEST(PacketSet, SocketsThatAreGivenMayShareAnAddress) {
   bind(second, of_second, one);
   bind(alone, of_alone, one);
   bind(all, of_all, Address::any(Address::Family::v4, 0));
-  EXPECT_EQ(first.bound, 1);
-  EXPECT_EQ(second.bound, 1);
+  EXPECT_EQ(first.bound.size(), 1U);
+  EXPECT_EQ(second.bound.size(), 1U);
   EXPECT_EQ(alone.failed, make_error_code(Errc::address_in_use));
   EXPECT_EQ(all.failed, make_error_code(Errc::unsupported));
   ::close(epoll);
@@ -112,7 +91,7 @@ TEST(PacketSet, ClosesItsDescriptorsOnlyOnce) {
     asio_driver::PacketSet sockets(asker, {}, epoll, -1);
     asker.asks.push_back({.id = 1, .local = own_address(1, 0), .peer = Address::any(Address::Family::v4, 0)});
     sockets.drain({});
-    ASSERT_EQ(asker.bound, 1);
+    ASSERT_EQ(asker.bound.size(), 1U);
     const Address group = Address::v4(239, 1, 2, 3, 0);
     (void)sockets.join(group);
     sockets.close_sockets();
@@ -203,7 +182,7 @@ struct Sending : testing::Test {
     ASSERT_EQ(::setsockopt(receiver, IPPROTO_IP, IP_RECVTTL, &on, sizeof on), 0);
     asker.asks.push_back({.id = 1, .local = here, .peer = Address::any(Address::Family::v4, 0)});
     sockets.drain({});
-    ASSERT_EQ(asker.bound, 1);
+    ASSERT_EQ(asker.bound.size(), 1U);
   }
   ~Sending() override {
     ::close(receiver);

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""What the tests of stock RDMA programs under `parley run` share: ports, who listens, what programs print."""
+import socket
+import struct
+
+# A thread of rping asks for one more event and is not joined. If main() has closed the channel by then, the program ends with 255, on
+# any device.
+LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"
+# What clients print if the server does not listen yet. 8 is RDMA_CM_EVENT_REJECTED.
+REJECTED = "RDMA_CM_EVENT_REJECTED|RDMA_CM_EVENT_UNREACHABLE|Connection refused|Unexpected CM event bl blka 8"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def listens(port):
+    """Whether a process listens at the TCP port. It is not called: some servers serve one call."""
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as file:
+            if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
+                return True
+    return False
+
+
+def receives(place):
+    """Whether a process has UDP port 4791 of the address."""
+    local = f"{struct.unpack('=I', socket.inet_aton(place))[0]:08X}:{4791:04X}"
+    with open("/proc/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
+        return any(row.split()[1] == local for row in file)
+
+
+def ended_well(process, said):
+    late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
+    return process.returncode == 0 or late
