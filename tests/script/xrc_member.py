@@ -142,7 +142,10 @@ class Raw:
 
     def ask(self, name, *files, **fields):
         self.number += 1
-        self.send(self.request(ASKS[name], self.number, **fields), *files)
+        try:
+            self.send(self.request(ASKS[name], self.number, **fields), *files)
+        except BrokenPipeError:
+            pass  # The broker refused this connection at once; its answer is still unread.
         return self.answer()
 
     def join(self, file=None, start=None):
