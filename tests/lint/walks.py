@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""lint.walks: the tables of files and functions in the pages about the code are true.
+
+It reads each table that has a column "File" in PAGES. Each file, folder or pattern in that column exists; a name without a folder is in the
+folder of the name before it. Each name in the column "Function" is in one of the row's files, outside comments, as a function or a type.
+What is in capitals stands for a name of the reader's (`drivers/NAME/`).
+"""
+import re
+import sys
+
+import common
+
+PAGES = ("docs/architecture.md", "docs/first-hour.md", "docs/walks.md", "docs/extending.md")
+QUOTED = re.compile(r"`([^`]+)`")
+PLACEHOLDER = re.compile(r"\b(?:NAME|ROOM|COMMAND|CLASS)\b")
+PATH = re.compile(r"[\w.*/-]+")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+IDENTIFIER = re.compile(r"~?[A-Za-z_]\w*(?:::~?\w+)*")
+
+
+def tables(text):
+    """(line, {column: cell}) of each row of each table."""
+    header = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            header = None
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if header is None:
+            header = cells
+        elif not all(set(cell) <= set("-: ") for cell in cells):
+            yield number, dict(zip(header, cells))
+
+
+def paths(cell):
+    """The files, folders and patterns that a cell names, from the project's root."""
+    folder, found = "", []
+    for word in QUOTED.findall(cell):
+        if not PATH.fullmatch(word) or PLACEHOLDER.search(word) or not ("/" in word or "." in word):
+            continue
+        path = word if "/" in word else folder + word
+        folder = path.rpartition("/")[0] + "/"
+        found.append(path)
+    return found
+
+
+def files_of(root, path):
+    if path.endswith("/") or (root / path).is_dir():
+        return [p for p in (root / path).rglob("*") if p.is_file()]
+    return list(root.glob(path)) if "*" in path else [p for p in [root / path] if p.is_file()]
+
+
+def holds(text, name):
+    """Whether the code has a function or type of this name; of A::b, also one of A's members in the file of A."""
+    *scopes, last = name.removesuffix("()").split("::")
+    if any(not re.search(rf"\b{re.escape(scope)}\b", text) for scope in scopes):
+        return False
+    last = re.escape(last)
+    return re.search(rf"(?<!\w){last}\s*[({{<]|\b(?:class|struct|enum|union|concept|using|namespace|#define)\b[^;\n]*\b{last}\b|\bX?\({last}\b", text) is not None
+
+
+def check(root):
+    root = common.Path(root)
+    findings = []
+    for page in PAGES:
+        if not (root / page).is_file():
+            continue
+        for number, row in tables(common.read(root, page)):
+            if "File" not in row:
+                continue
+            files = []
+            for path in paths(row["File"]):
+                those = files_of(root, path)
+                if not those:
+                    findings.append(f"{page}:{number}: there is no {path}")
+                files += those
+            names = [n for n in QUOTED.findall(row.get("Function", "")) if IDENTIFIER.fullmatch(n.removesuffix("()"))]
+            code = "\n".join(COMMENT.sub(" ", f.read_text(encoding="utf-8", errors="replace")) for f in files) if names else ""
+            findings += [f"{page}:{number}: no {name} in the row's files" for name in names if files and not holds(code, name)]
+    return findings
+
+
+def self_test():
+    page = ("| Step | File | Function |\n|---|---|---|\n| a | `wire/a.cpp`, `b.cpp` | `A::run`, then `walk` |\n| b | `wire/` | `Kind` |\n"
+            "| c | `wire/c.cpp` | `run` |\n| d | `wire/a.cpp` | `B::run`, `said` |\n| e | `drivers/NAME/x.cpp`, `wire/*.hpp` | |\n\n| File |\n|---|\n| `none.md` |\n\n| Other |\n|---|\n| `x.cpp` |\n")
+    tree = {"docs/walks.md": page, "wire/a.cpp": "void A::run() {}  // said() what it does\n", "wire/b.cpp": "int walk(int);\nenum class Kind : int;\n"}
+    with common.made_tree(tree) as root:
+        common.expect(check(root), "walks.md:5: there is no wire/c.cpp", "walks.md:6: no B::run", "walks.md:6: no said",
+                      "walks.md:7: there is no wire/*.hpp", "walks.md:11: there is no none.md")
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(check, self_test))
