@@ -2,7 +2,7 @@
 """lint.walks: the tables of files and functions in the pages about the code are true.
 
 It reads each table that has a column "File" in PAGES. Each file, folder or pattern in that column exists; a name without a folder is in the
-folder of the name before it. Each name in the column "Function" is in one of the row's files, outside comments, as a function or a type.
+folder of the name before it, or in the root. Each name in the column "Function" is in one of the row's files, outside comments, as a function or a type.
 What is in capitals stands for a name of the reader's (`drivers/NAME/`).
 """
 import re
@@ -32,13 +32,13 @@ def tables(text):
             yield number, dict(zip(header, cells))
 
 
-def paths(cell):
+def paths(root, cell):
     """The files, folders and patterns that a cell names, from the project's root."""
     folder, found = "", []
     for word in QUOTED.findall(cell):
         if not PATH.fullmatch(word) or PLACEHOLDER.search(word) or not ("/" in word or "." in word):
             continue
-        path = word if "/" in word else folder + word
+        path = word if "/" in word or (root / word).is_file() and not files_of(root, folder + word) else folder + word
         folder = path.rpartition("/")[0] + "/"
         found.append(path)
     return found
@@ -56,7 +56,8 @@ def holds(text, name):
     if any(not re.search(rf"\b{re.escape(scope)}\b", text) for scope in scopes):
         return False
     last = re.escape(last)
-    return re.search(rf"(?<!\w){last}\s*[({{<]|\b(?:class|struct|enum|union|concept|using|namespace|#define)\b[^;\n]*\b{last}\b|\bX?\({last}\b", text) is not None
+    call, type_, row = rf"(?<!\w){last}\s*[({{<]", rf"\b(?:class|struct|enum|concept|using|namespace)\b[^;\n]*\b{last}\b", rf"\bX?\({last}\b"
+    return re.search(f"{call}|{type_}|{row}", text) is not None
 
 
 def check(root):
@@ -69,7 +70,7 @@ def check(root):
             if "File" not in row:
                 continue
             files = []
-            for path in paths(row["File"]):
+            for path in paths(root, row["File"]):
                 those = files_of(root, path)
                 if not those:
                     findings.append(f"{page}:{number}: there is no {path}")
@@ -82,8 +83,8 @@ def check(root):
 
 def self_test():
     page = ("| Step | File | Function |\n|---|---|---|\n| a | `wire/a.cpp`, `b.cpp` | `A::run`, then `walk` |\n| b | `wire/` | `Kind` |\n"
-            "| c | `wire/c.cpp` | `run` |\n| d | `wire/a.cpp` | `B::run`, `said` |\n| e | `drivers/NAME/x.cpp`, `wire/*.hpp` | |\n\n| File |\n|---|\n| `none.md` |\n\n| Other |\n|---|\n| `x.cpp` |\n")
-    tree = {"docs/walks.md": page, "wire/a.cpp": "void A::run() {}  // said() what it does\n", "wire/b.cpp": "int walk(int);\nenum class Kind : int;\n"}
+            "| c | `wire/c.cpp` | `run` |\n| d | `wire/a.cpp` | `B::run`, `said` |\n| e | `drivers/NAME/x.cpp`, `wire/*.hpp`, `CMakeLists.txt` | |\n\n| File |\n|---|\n| `none.md` |\n\n| Other |\n|---|\n| `x.cpp` |\n")
+    tree = {"docs/walks.md": page, "wire/a.cpp": "void A::run() {}  // said() what it does\n", "wire/b.cpp": "int walk(int);\nenum class Kind : int;\n", "CMakeLists.txt": ""}
     with common.made_tree(tree) as root:
         common.expect(check(root), "walks.md:5: there is no wire/c.cpp", "walks.md:6: no B::run", "walks.md:6: no said",
                       "walks.md:7: there is no wire/*.hpp", "walks.md:11: there is no none.md")
