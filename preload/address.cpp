@@ -4,14 +4,16 @@
 #include <cerrno>
 
 #include "drivers/verbs/convert.hpp"
+#include "preload/link_layer.hpp"
 #include "preload/objects.hpp"
 #include "wire/ib/roce.hpp"
 
 namespace parley::preload {
 
 // As in other drivers, bits of the flow label beyond 20 are ignored: UCX sets all of them.
-AhAttr address_of(const ibv_ah_attr& attr) {
+AhAttr address_of(ibv_context* context, const ibv_ah_attr& attr) {
   AhAttr out = verbs::from_ibv(attr);
+  add_route(out, of(context).engine->address(0));
   if (out.grh) out.grh->flow_label &= 0xFFFFF;
   return out;
 }
@@ -32,7 +34,8 @@ using namespace parley::preload;  // NOLINT: the functions below are libibverbs'
 using parley::Device;
 
 PARLEY_VERB ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  auto made = with(pd->context, [&](Device& device) { return device.create_ah(of(pd).number, address_of(*attr)); });
+  auto made = with(pd->context,
+                   [&](Device& device) { return device.create_ah(of(pd).number, address_of(pd->context, *attr)); });
   if (!made) return none<ibv_ah>("ibv_create_ah", made.error());
   auto* const ah = new Ah{};
   ah->context = pd->context;

@@ -15,8 +15,10 @@
 #include <fmt/format.h>
 
 #include "base/gid.hpp"
+#include "drivers/asio/gid_addresses.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/secure_env.hpp"
+#include "preload/link_layer.hpp"
 #include "preload/objects.hpp"
 #include "preload/places.hpp"
 
@@ -168,6 +170,10 @@ Result<std::shared_ptr<Engine>> engine() {
   if (auto there = running().engine.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
+  if (const std::string why = why_no_link_layer(addresses->front()); !why.empty()) {
+    tell("ibv_open_device", why);
+    return fail(Errc::bad_address, "the port cannot be shown with this link layer");
+  }
   auto made = open_engine(*addresses);
   const Instant end = clock_now() + child_patience;
   while (!made && made.error() == Errc::address_in_use && running().forked && clock_now() < end) {
@@ -230,6 +236,10 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
   attr.active_speed = 32;  // EDR, 25 Gb/s per lane; nominal, the sockets have no rate
   attr.phys_state = 5;     // LinkUp
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  if (shows_infiniband()) {
+    attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    attr.lid = asio_driver::lid_of(of(context).engine->address(0));
+  }
   give(attr, out, size);
   return 0;
 }
@@ -331,8 +341,8 @@ PARLEY_VERB int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
   (void)ibv_query_gid(context, static_cast<std::uint8_t>(port), static_cast<int>(index), &entry.gid);
   entry.gid_index = index;
   entry.port_num = port;
-  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
-  entry.ndev_ifindex = interface_index(of(context).engine->address(index));
+  entry.gid_type = shows_infiniband() ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+  if (!shows_infiniband()) entry.ndev_ifindex = interface_index(of(context).engine->address(index));
   give(entry, out, size);
   return 0;
 }
@@ -347,10 +357,10 @@ PARLEY_VERB ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ou
   return static_cast<ssize_t>(n);
 }
 
-/// Private function of libibverbs, which ibv_devinfo uses. Type 1 is RoCE v2.
+/// Private function of libibverbs, which ibv_devinfo uses. Type 0 is InfiniBand or RoCE v1, type 1 is RoCE v2.
 PARLEY_VERB int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, int* type) {
   if (!has_gid(context, port, index)) return refused("ibv_query_gid_type", EINVAL, "there is no such GID");
-  *type = 1;
+  *type = shows_infiniband() ? 0 : 1;
   return 0;
 }
 

@@ -227,7 +227,8 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
-AhAttr address_of(const ibv_ah_attr& attr);
+/// A LID without a GRH is converted to the GIDs of that path, if the port is shown as an InfiniBand port.
+AhAttr address_of(ibv_context* context, const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
 /// Implements ibv_create_cq() and ibv_create_cq_ex(). Null: refused; errno is set.

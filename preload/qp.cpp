@@ -85,12 +85,12 @@ int ignored(ibv_qp_type type) {
 }
 
 /// Converts the attributes that `mask` selects to Parley's structure.
-Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
+Result<QpAttr> attributes(ibv_context* context, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_ALT_PATH) != 0) return fail(Errc::unsupported, "there are no alternate paths");
   if ((mask & ~known_attributes) != 0)
     return fail(Errc::unsupported, "the mask names an attribute that this device lacks");
   QpAttr out = verbs::from_ibv(attr, mask & ~(IBV_QP_CAP | IBV_QP_PATH_MIG_STATE));
-  if (out.ah) out.ah = address_of(attr.ah_attr);
+  if (out.ah) out.ah = address_of(context, attr.ah_attr);
   if (out.access) out.access = static_cast<Access>(attr.qp_access_flags & rights);
   if ((mask & IBV_QP_CUR_STATE) != 0) out.cur_state = verbs::from_ibv(attr.cur_qp_state);
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
@@ -176,7 +176,7 @@ PARLEY_VERB ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 PARLEY_VERB ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).wr_start == nullptr ? nullptr : &of(qp); }
 
 PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  const auto asked = attributes(*attr, mask & ~ignored(qp->qp_type));
+  const auto asked = attributes(qp->context, *attr, mask & ~ignored(qp->qp_type));
   if (!asked) return refused("ibv_modify_qp", asked.error());
   const auto done = with(qp->context, [&](Device&) {
     const auto result = of(qp).inner->modify(*asked);

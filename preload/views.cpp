@@ -15,8 +15,10 @@
 #include <fmt/format.h>
 
 #include "base/gid.hpp"
+#include "drivers/asio/gid_addresses.hpp"
 #include "drivers/private_folder.hpp"
 #include "drivers/secure_env.hpp"
+#include "preload/link_layer.hpp"
 #include "preload/places.hpp"
 
 namespace parley::preload {
@@ -61,12 +63,14 @@ std::string guid_text() {
 
 // The same values as ibv_query_port() returns.
 void put_port(const PrivateFolder& folder, const std::string& port, const std::vector<Address>& addresses) {
+  const bool infiniband = shows_infiniband();
+  const std::string lid = fmt::format("0x{:x}", infiniband ? asio_driver::lid_of(addresses.front()) : 0);
   for (const auto& [name, text] : {std::pair{"state", "4: ACTIVE"},
                                    {"phys_state", "5: LinkUp"},
-                                   {"link_layer", "Ethernet"},
+                                   {"link_layer", infiniband ? "InfiniBand" : "Ethernet"},
                                    {"rate", "25 Gb/sec (1X EDR)"},
                                    {"cap_mask", "0x00010000"},
-                                   {"lid", "0x0"},
+                                   {"lid", lid.c_str()},
                                    {"lid_mask_count", "0"},
                                    {"sm_lid", "0x0"},
                                    {"sm_sl", "0"},
@@ -75,7 +79,8 @@ void put_port(const PrivateFolder& folder, const std::string& port, const std::v
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Gid gid = gid_of(addresses[i]);
     folder.put(fmt::format("{}gids/{}", port, i), grouped(gid.data(), gid.size()));
-    folder.put(fmt::format("{}gid_attrs/types/{}", port, i), "RoCE v2");
+    folder.put(fmt::format("{}gid_attrs/types/{}", port, i), infiniband ? "IB/RoCE v1" : "RoCE v2");
+    if (infiniband) continue;
     char name[IF_NAMESIZE] = "";
     (void)::if_indextoname(interface_index(addresses[i]), name);
     folder.put(fmt::format("{}gid_attrs/ndevs/{}", port, i), name);

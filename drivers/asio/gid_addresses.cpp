@@ -67,6 +67,25 @@ std::vector<Address> in_gid_order(std::vector<Address> found, const std::optiona
   return out;
 }
 
+std::uint16_t lid_of(const Address& address) {
+  constexpr unsigned unicast_max = 0xBFFF;
+  if (address.family != Address::Family::v4) return 0;
+  const unsigned lid = unsigned{address.octets[2]} << 8 | address.octets[3];
+  return static_cast<std::uint16_t>(lid <= unicast_max ? lid : 0);
+}
+
+std::string why_no_lid(const Address& first) {
+  if (lid_of(first) != 0) return {};
+  return text_without_port(first) +
+         " has no LID: the first address must be an IPv4 address that ends in .0.1 to .191.255";
+}
+
+Address with_lid(Address own, std::uint16_t lid) {
+  own.octets[2] = static_cast<std::uint8_t>(lid >> 8);
+  own.octets[3] = static_cast<std::uint8_t>(lid);
+  return own;
+}
+
 std::string text_without_port(const Address& address) {
   const std::string text = address.to_string();
   const std::size_t end = text.rfind(':');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The addresses of this machine that become the GIDs of a RoCE device over UDP sockets.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,13 @@ std::vector<Address> in_gid_order(std::vector<Address> found, const std::optiona
 /// Whether this process could bind the address and port now. False also for an IPv6 address during duplicate address
 /// detection, or after that failed.
 bool can_be_bound(const Address& address);
+
+/// The last two octets of an IPv4 address, if they are a unicast LID (1 to 0xBFFF, IBA §4.1.3). 0: the address has none.
+std::uint16_t lid_of(const Address& address);
+/// Why a port whose first address this is has no LID, as a sentence; empty: it has one.
+std::string why_no_lid(const Address& first);
+/// `own` with the last two octets of a LID: the address of the port with that LID.
+Address with_lid(Address own, std::uint16_t lid);
 
 /// "192.0.2.1", "fe80::1%3"
 std::string text_without_port(const Address& address);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""The rungs of the ladder: stock RDMA programs, each as a server and a client under `parley run`, with different addresses.
+"""The rungs of the ladder: stock RDMA programs, each as a server and a client under `parley run`, with different addresses. Programs that ignore
+addresses of the loopback interface (`interfaces`) run in a network namespace with two interfaces, which takes root.
 
 In the arguments, {a} is the server's address and {p} a free port. `holds` are regular expressions that the client's output matches;
 `both`: the server's output too. `ci`: ./dev test runs the rung; ./dev stress runs all. `fails`: the reason why it fails today; `message`: a
@@ -19,10 +20,14 @@ class Rung:
     ci: bool = False
     fails: str = ""
     message: str = ""
+    under: tuple = ()        # further options of parley run
+    interfaces: bool = False
+    env: tuple = ()          # variables: ("NAME=value", ...)
 
     @property
     def name(self):
         words = " ".join(self.client).replace(" {a}", "").replace(" -p {p}", "").replace(" -F -x 0", "").replace(" -F", "")
+        words = " ".join([*self.env, words.replace(" -lp {p}", "").replace(" -P {p}", "").replace(" -t 1", "")])
         return words if self.server[:1] == self.client[:1] else f"{self.server[0]} {words}"
 
 
@@ -47,6 +52,24 @@ def rping(*options, count=10, ci=False):
     return Rung("rdma_cm", ("rping", "-s", "-a", "{a}", "-C", str(count), "-V", *options),
                 ("rping", "-c", "-a", "{a}", "-C", str(count), "-v", "-V", *options), (rf"(ping data: rdma-ping-(.|\n)*){{{count}}}",),
                 ready="roce", ci=ci)
+
+
+def qperf(test, ci=False):
+    """Without -cm1, qperf knows peers by LIDs."""
+    return Rung("qperf", ("qperf", "-lp", "{p}"), ("qperf", "-lp", "{p}", "-t", "1", "{a}", test), (r"(?m)^ +(bw|recv_bw|latency|msg_rate) += +(?!0 )\d",),
+                serves_on=True, ci=ci, under=("--link-layer", "infiniband"))
+
+
+def fi_pingpong(provider, endpoint, *options, ci=False):
+    largest = "1k" if endpoint == "dgram" else "1m"
+    words = ("fi_pingpong", "-p", provider, "-e", endpoint, "-I", "20", "-c", *options)
+    return Rung("libfabric", ("fi_pingpong", "-B", "{p}", *words[1:]), ("fi_pingpong", "-P", "{p}", *words[1:], "{a}"), (rf"(?m)^{largest} +20 +=20 ",), both=True,
+                interfaces=True, ci=ci)
+
+
+def ucx(transport, test, size="64", ci=False):
+    words = ("ucx_perftest", "-t", test, "-n", "200", "-s", size, "-p", "{p}")
+    return Rung("UCX", words, (*words, "{a}"), (r"(?m)^Final: +200 ",), env=(f"UCX_TLS={transport},self",), ci=ci)
 
 
 LAST_SIZE = r"(?m)^ 8388608 +"
@@ -120,4 +143,14 @@ RSOCKETS = [
     Rung("rsockets", ("rcopy",), ("rcopy", "{from}", "{a}:{to}"), (), ready="roce", serves_on=True),
 ]
 
-RUNGS = [*PING_PONGS, *PERFTEST, *RDMA_CM, *RSOCKETS]
+QPERF = [qperf(test, ci=test in ("rc_lat", "uc_rdma_write_bw", "ud_bw")) for test in (
+    "rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_poll_lat", "rc_rdma_write_bw",
+    "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add", "uc_lat", "uc_bw", "uc_bi_bw", "uc_rdma_write_lat",
+    "uc_rdma_write_poll_lat", "uc_rdma_write_bw", "ud_lat", "ud_bw", "ud_bi_bw")]
+
+LIBFABRIC = [fi_pingpong("verbs", "msg", ci=True), fi_pingpong("verbs", "dgram"), fi_pingpong("verbs;ofi_rxd", "rdm")]
+UCX = [*(ucx("rc", test) for test in ("tag_lat", "tag_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get")),
+       *(ucx("rc", test, size="8") for test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")),
+       ucx("rc", "tag_bw", size="1000000", ci=True), ucx("ud", "tag_lat"), ucx("ud", "tag_bw", size="100000")]
+
+RUNGS = [*PING_PONGS, *PERFTEST, *RDMA_CM, *RSOCKETS, *QPERF, *LIBFABRIC, *UCX]

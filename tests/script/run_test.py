@@ -91,6 +91,12 @@ class Run(CliTest):
         os.chmod(path, 0o755)
         return path
 
+    def test_an_infiniband_port_needs_an_address_with_a_lid(self):
+        show = ("sh", "-c", "echo $PARLEY_VERBS_LINK_LAYER")
+        self.assertEqual(self.said("run", "-a", "127.0.0.1", "--link-layer", "infiniband", *show), "infiniband\n")
+        for where in ("::1", "127.0.192.0"):
+            self.refused(run("run", "-a", where, "--link-layer", "infiniband", *show), 3, f"{where} has no LID: ")
+
     def test_options_after_the_program_are_the_programs(self):
         for command in ("run", "verbs"):
             self.assertEqual(self.said(command, "echo", "-v", "--pcapng", "--env", "--", "--help", "", "[a,b]"),

@@ -16,10 +16,10 @@ def free_port():
         return taken.getsockname()[1]
 
 
-def listens(port):
-    """Whether a process listens at the TCP port. It is not called: some servers serve one call."""
+def listens(port, of="self"):
+    """Whether a process listens at the TCP port, in the network namespace of process `of`. It is not called: some servers serve one call."""
     for name in ("tcp", "tcp6"):
-        with open(f"/proc/net/{name}", encoding="ascii") as file:
+        with open(f"/proc/{of}/net/{name}", encoding="ascii") as file:
             if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
                 return True
     return False

@@ -27,7 +27,7 @@ namespace {
 
 struct RunArgs {
   std::vector<std::string> addresses, program;
-  std::string pcapng;
+  std::string pcapng, link_layer;
   bool verbose = false, env = false;
 };
 
@@ -44,6 +44,7 @@ Variables variables(const RunArgs& args, const std::string& library) {
   if (!args.addresses.empty())
     out.emplace_back("PARLEY_VERBS_ADDRESS", fmt::format("{}", fmt::join(args.addresses, ",")));
   if (!args.pcapng.empty()) out.emplace_back("PARLEY_VERBS_PCAPNG", args.pcapng);
+  if (!args.link_layer.empty()) out.emplace_back("PARLEY_VERBS_LINK_LAYER", args.link_layer);
   if (args.verbose) out.emplace_back("PARLEY_VERBS_LOG", "1");
   return out;
 }
@@ -110,6 +111,9 @@ int run_run(RunArgs& args, Output& out) {
   if (!addresses)
     return out.error(Exit::environment, fmt::format("{}{}{}", printable(named, false), named.empty() ? "" : ": ",
                                                     addresses.error().sentence()));
+  if (args.link_layer == "infiniband")
+    if (const std::string why = asio_driver::why_no_lid(addresses->front()); !why.empty())
+      return out.error(Exit::environment, why);
   if (!args.env)
     if (const std::string why = why_not_preloaded(args.program[0], library); !why.empty())
       return out.error(Exit::environment, why);
@@ -132,6 +136,10 @@ void add_run(Command sub, Context& context) {
              "Write the program's packets to FILE; %p in the name is the number of the process. Without it, the first "
              "process has FILE, and each other one the name with its number in front of the suffix")
       .type("FILE");
+  sub.option("--link-layer", args->link_layer,
+             "infiniband: show an InfiniBand port, for programs that address peers by LIDs. The LID is the last two "
+             "octets of the first address; the packets are RoCEv2 all the same")
+      .one_of({"ethernet", "infiniband"});
   sub.flag("-v,--verbose", args->verbose,
            "Report the GIDs, and why a call of the program was refused, on standard error");
   sub.flag("--env", args->env,

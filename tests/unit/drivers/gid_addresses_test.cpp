@@ -43,6 +43,17 @@ TEST(GidAddresses, NamedOnesKeepTheirOrder) {
   EXPECT_EQ(gid_addresses("127.0.0.3,no address").error(), Errc::bad_address);
 }
 
+TEST(GidAddresses, TheLastTwoOctetsAreTheLid) {
+  for (const auto& [text, lid] : {std::pair{"192.0.2.7", 0x0207}, {"10.1.191.255", 0xBFFF}, {"127.0.0.1", 1}})
+    EXPECT_EQ(asio_driver::lid_of(at(text)), lid) << text;
+  for (const char* text : {"10.1.192.0", "10.1.0.0", "::1", "[fe80::1%3]:0"}) {
+    EXPECT_EQ(asio_driver::lid_of(at(text)), 0) << text;
+    EXPECT_NE(asio_driver::why_no_lid(at(text)), "") << text;
+  }
+  EXPECT_EQ(asio_driver::why_no_lid(at("127.0.0.1")), "");
+  EXPECT_EQ(asio_driver::text_without_port(asio_driver::with_lid(at("192.0.2.7"), 0x8003)), "192.0.128.3");
+}
+
 TEST(GidAddresses, DefaultOnesFitIntoTheTable) {
   std::vector<Address> found{at("127.0.0.1")};
   for (std::uint8_t i = 0; i < 200; ++i)

@@ -545,6 +545,42 @@ TEST(VerbsDevice, OpensInAForkedChildWhenItsParentHasClosedIt) {
   ibv_free_device_list(list);
 }
 
+TEST(VerbsDevice, IsShownWithAnInfiniBandPort) {
+  const std::string own = "127." + std::to_string(160 + ::getpid() % 64) + ".1.7";
+  ::setenv("PARLEY_VERBS_ADDRESS", own.c_str(), 1);
+  ::setenv("PARLEY_VERBS_LINK_LAYER", "infiniband", 1);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_context* const context = ibv_open_device(list[0]);
+  ASSERT_NE(context, nullptr);
+  ibv_port_attr port{};
+  EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
+  EXPECT_EQ(port.lid, 0x0107);
+  ibv_gid_entry entry{};
+  EXPECT_EQ(ibv_query_gid_ex(context, 1, 0, &entry, 0), 0);
+  EXPECT_EQ(entry.gid_type, static_cast<std::uint32_t>(IBV_GID_TYPE_IB));
+  EXPECT_EQ(entry.ndev_ifindex, 0U);
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  ibv_ah_attr by_lid{};
+  by_lid.dlid = 0x0203;
+  by_lid.port_num = 1;
+  ibv_ah* const ah = ibv_create_ah(pd, &by_lid);
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  by_lid.dlid = 0;
+  EXPECT_EQ(ibv_create_ah(pd, &by_lid), nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
+  for (const char* value : {"infiniband", "tokenring"}) {
+    ::setenv("PARLEY_VERBS_ADDRESS", "::1", 1);
+    ::setenv("PARLEY_VERBS_LINK_LAYER", value, 1);
+    EXPECT_EQ(ibv_open_device(list[0]), nullptr) << value;
+    EXPECT_EQ(errno, EADDRNOTAVAIL);
+  }
+  ::unsetenv("PARLEY_VERBS_LINK_LAYER");
+  ibv_free_device_list(list);
+}
+
 TEST(VerbsDevice, SaysThatItsAddressIsNoneOfThisMachine) {
   ::setenv("PARLEY_VERBS_ADDRESS", "192.0.2.77", 1);
   ibv_device** const list = ibv_get_device_list(nullptr);

@@ -88,6 +88,17 @@ TEST_F(Views, SayWhatTheDeviceSays) {
   });
 }
 
+TEST_F(Views, OfAnInfiniBandPortHaveItsLid) {
+  in_child([] {
+    ::setenv("PARLEY_VERBS_LINK_LAYER", "infiniband", 1);
+    const std::string port = "/sys/class/infiniband/parley0/ports/1/";
+    EXPECT_EQ(read(port + "link_layer"), "InfiniBand\n");
+    EXPECT_EQ(read(port + "lid"), "0x7\n");
+    EXPECT_EQ(read(port + "gid_attrs/types/0"), "IB/RoCE v1\n");
+    EXPECT_FALSE(std::filesystem::exists(at((port + "gid_attrs/ndevs/0").c_str())));
+  });
+}
+
 TEST_F(Views, OfAForkedChildAreItsOwn) {
   in_child([] {
     const std::string before = at("/sys/class/infiniband");
