@@ -6,6 +6,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace alternate_table {
 namespace {
 
 using wire::ib::ApStatus;
@@ -74,7 +75,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace alternate_table
 
-std::span<const Case> alternate_cases() { return table; }
+std::span<const Case> alternate_cases() { return alternate_table::table; }
 
 }  // namespace parley::conform::ibcm

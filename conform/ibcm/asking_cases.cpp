@@ -10,6 +10,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace asking_table {
 namespace {
 
 using wire::ib::CmRep;
@@ -255,7 +256,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace asking_table
 
-std::span<const Case> asking_cases() { return table; }
+std::span<const Case> asking_cases() { return asking_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -9,6 +9,7 @@
 #include "wire/ib/mad.hpp"
 
 namespace parley::conform::ibcm {
+namespace datagram_table {
 namespace {
 
 using wire::ib::CmDrep;
@@ -168,7 +169,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace datagram_table
 
-std::span<const Case> datagram_cases() { return table; }
+std::span<const Case> datagram_cases() { return datagram_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -98,6 +98,7 @@ Task<Observation> request_after_end(Tester& b) {
 // ---- of a listener
 // -------------------------------------------------------------------------------------------------------
 
+namespace ending_table {
 namespace {
 
 Task<Observation> dreq_for_nobody(Tester& b) {
@@ -257,7 +258,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace ending_table
 
-std::span<const Case> ending_cases() { return table; }
+std::span<const Case> ending_cases() { return ending_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -4,6 +4,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace fault_table {
 namespace {
 
 bool invalid(const Heard& h) { return h.is_nak(Nak::invalid_request); }
@@ -181,7 +182,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace fault_table
 
-std::span<const Case> request_fault_cases() { return table; }
+std::span<const Case> request_fault_cases() { return fault_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -8,6 +8,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace leaving_table {
 namespace {
 
 using wire::ib::CmDrep;
@@ -204,7 +205,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace leaving_table
 
-std::span<const Case> leaving_cases() { return table; }
+std::span<const Case> leaving_cases() { return leaving_table::table; }
 
 }  // namespace parley::conform::ibcm

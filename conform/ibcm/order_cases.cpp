@@ -7,6 +7,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace order_table {
 namespace {
 
 Task<Observation> acknowledged(Tester& b) {
@@ -295,7 +296,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace order_table
 
-std::span<const Case> request_order_cases() { return table; }
+std::span<const Case> request_order_cases() { return order_table::table; }
 
 }  // namespace parley::conform::ibcm

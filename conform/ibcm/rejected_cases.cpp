@@ -4,6 +4,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace rejected_table {
 namespace {
 
 using wire::ib::CmMra;
@@ -210,7 +211,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace rejected_table
 
-std::span<const Case> rejected_cases() { return table; }
+std::span<const Case> rejected_cases() { return rejected_table::table; }
 
 }  // namespace parley::conform::ibcm

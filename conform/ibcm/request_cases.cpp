@@ -9,6 +9,7 @@
 #include "wire/ib/mad.hpp"
 
 namespace parley::conform::ibcm {
+namespace request_table {
 namespace {
 
 using wire::ib::CmRej;
@@ -144,7 +145,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace request_table
 
-std::span<const Case> request_cases() { return table; }
+std::span<const Case> request_cases() { return request_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -7,6 +7,7 @@
 #include "wire/ib/cma.hpp"
 
 namespace parley::conform::ibcm {
+namespace resolving_table {
 namespace {
 
 using wire::ib::CmSidrRep;
@@ -87,7 +88,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace resolving_table
 
-std::span<const Case> resolving_cases() { return table; }
+std::span<const Case> resolving_cases() { return resolving_table::table; }
 
 }  // namespace parley::conform::ibcm

@@ -8,6 +8,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace setup_table {
 namespace {
 
 using wire::ib::CmMra;
@@ -322,7 +323,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace setup_table
 
-std::span<const Case> setup_cases() { return table; }
+std::span<const Case> setup_cases() { return setup_table::table; }
 
 }  // namespace parley::conform::ibcm

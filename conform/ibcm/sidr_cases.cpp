@@ -8,6 +8,7 @@
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
+namespace sidr_table {
 namespace {
 
 using wire::ib::CmSidrRep;
@@ -87,7 +88,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace sidr_table
 
-std::span<const Case> sidr_cases() { return table; }
+std::span<const Case> sidr_cases() { return sidr_table::table; }
 
 }  // namespace parley::conform::ibcm

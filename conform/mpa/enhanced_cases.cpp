@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 
 namespace parley::conform {
+namespace enhanced_table {
 namespace {
 
 using tester::StartupOctets;
@@ -312,7 +313,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace enhanced_table
 
-std::span<const Case> enhanced_cases() { return table; }
+std::span<const Case> enhanced_cases() { return enhanced_table::table; }
 
 }  // namespace parley::conform

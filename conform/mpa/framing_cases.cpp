@@ -10,6 +10,7 @@
 #include "mpa/fpdu.hpp"
 
 namespace parley::conform {
+namespace framing_table {
 namespace {
 
 using wire::RdmapOpcode;
@@ -352,8 +353,9 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace framing_table
 
-std::span<const Case> framing_cases() { return table; }
+std::span<const Case> framing_cases() { return framing_table::table; }
 
 std::vector<const Case*> cases(Iut iut) {
   std::vector<const Case*> all;

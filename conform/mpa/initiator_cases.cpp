@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 
 namespace parley::conform {
+namespace initiator_table {
 namespace {
 
 using tester::StartupOctets;
@@ -404,7 +405,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace initiator_table
 
-std::span<const Case> initiator_cases() { return table; }
+std::span<const Case> initiator_cases() { return initiator_table::table; }
 
 }  // namespace parley::conform

@@ -7,6 +7,7 @@
 #include "conform/core/judge.hpp"
 
 namespace parley::conform {
+namespace order_table {
 namespace {
 
 using wire::DdpHeader;
@@ -102,7 +103,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace order_table
 
-std::span<const Case> order_cases() { return table; }
+std::span<const Case> order_cases() { return order_table::table; }
 
 }  // namespace parley::conform

@@ -9,6 +9,7 @@
 #include "conform/core/judge.hpp"
 
 namespace parley::conform {
+namespace rdmap_table {
 namespace {
 
 using wire::DdpHeader;
@@ -409,7 +410,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace rdmap_table
 
-std::span<const Case> rdmap_cases() { return table; }
+std::span<const Case> rdmap_cases() { return rdmap_table::table; }
 
 }  // namespace parley::conform

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 
 namespace parley::conform {
+namespace startup_table {
 namespace {
 
 using tester::StartupOctets;
@@ -261,7 +262,8 @@ constexpr Case table[] = {
 };
 
 }  // namespace
+}  // namespace startup_table
 
-std::span<const Case> startup_cases() { return table; }
+std::span<const Case> startup_cases() { return startup_table::table; }
 
 }  // namespace parley::conform

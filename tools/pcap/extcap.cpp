@@ -52,7 +52,7 @@ std::string scenario_of(std::string_view interface) {
   return {};
 }
 
-void list_interfaces(Output& out) {
+void print_extcap_interfaces(Output& out) {
   out.verbatim(fmt::format("extcap {{version={}}}{{display=Parley}}", PARLEY_VERSION));
   for (const Own& own : owns)
     out.verbatim(fmt::format("interface {{value={}}}{{display={}}}", own.interface, own.display));
@@ -104,7 +104,7 @@ int capture(const ExtcapArgs& args, const Own* own, const std::string& scenario,
 
 int run_extcap(const ExtcapArgs& args, Output& out) {
   if (args.interfaces) {
-    list_interfaces(out);
+    print_extcap_interfaces(out);
     return code(Exit::ok);
   }
   const Own* own = find_own(args.interface);

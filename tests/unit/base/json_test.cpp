@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 #include "base/json_text.hpp"
 
-namespace parley {
+namespace parley::json_test {
 namespace {
 
 std::string real(double value) { return fmt::format("{:.1f}", value); }
@@ -74,4 +74,4 @@ TEST(Json, OctetsThatAreNotUtf8BecomeTheReplacementCharacter) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::json_test

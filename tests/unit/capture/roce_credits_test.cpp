@@ -7,7 +7,7 @@
 #include "capture/report/json.hpp"
 #include "tests/unit/capture/roce_kit.hpp"
 
-namespace parley::capture {
+namespace parley::capture::roce_credits_test {
 namespace {
 
 using test::keys_of;
@@ -261,4 +261,4 @@ TEST(CaptureRoceCm, ADreqBehindTheEndMayBeOfTheNextConnection) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::roce_credits_test

@@ -3,7 +3,7 @@
 #include "parley/wire/mpa.h"
 #include "tests/unit/cm/test_pair.hpp"
 
-namespace parley {
+namespace parley::arguments_test {
 namespace {
 
 using namespace testing_net;
@@ -272,4 +272,4 @@ TEST(AddressArguments, SayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::arguments_test

@@ -9,7 +9,7 @@
 #include "wire/mpa.hpp"
 #include "wire/rdmap.hpp"
 
-namespace parley {
+namespace parley::closing_test {
 namespace {
 
 using namespace testing_net;
@@ -401,4 +401,4 @@ INSTANTIATE_TEST_SUITE_P(CmClosing, AnyOrder, ::testing::Range(std::uint64_t{1},
                          [](const auto& seed) { return fmt::format("seed_{}", seed.param); });
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::closing_test

@@ -2,7 +2,7 @@
 // Connections that work: every form end to end, with data, private data and a graceful end.
 #include "tests/unit/cm/test_pair.hpp"
 
-namespace parley {
+namespace parley::connection_test {
 namespace {
 
 using namespace testing_net;
@@ -392,4 +392,4 @@ TEST(CmConnection, AcceptsOwnOptionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::connection_test

@@ -6,7 +6,7 @@
 #include "wire/mpa.hpp"
 #include "wire/rdmap.hpp"
 
-namespace parley {
+namespace parley::failure_test {
 namespace {
 
 using namespace testing_net;
@@ -720,4 +720,4 @@ TEST(Conformance, Row07_CrcOrRule) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::failure_test

@@ -4,7 +4,7 @@
 #include "tests/unit/cm/test_pair.hpp"
 #include "wire/mpa.hpp"
 
-namespace parley {
+namespace parley::flood_test {
 namespace {
 
 using namespace testing_net;
@@ -283,4 +283,4 @@ TEST(CmFlood, APeerThatWasSilentAndSpokeStays) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::flood_test

@@ -6,7 +6,7 @@
 #include "tests/unit/cm/test_pair.hpp"
 #include "wire/mpa.hpp"
 
-namespace parley {
+namespace parley::retry_test {
 namespace {
 
 using namespace testing_net;
@@ -419,4 +419,4 @@ TEST(CmRetry, AnotherTransportsOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::retry_test

@@ -2,7 +2,7 @@
 // Many connections: set up, idle, closed; and what they cost.
 #include "tests/unit/cm/test_pair.hpp"
 
-namespace parley {
+namespace parley::scale_test {
 namespace {
 
 using namespace testing_net;
@@ -98,4 +98,4 @@ TEST(CmScale, RandomLivesEndOnce) {
 }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::scale_test

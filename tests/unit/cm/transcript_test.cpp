@@ -15,7 +15,7 @@
 #include "tests/unit/transcripts.hpp"
 #include "wire/mpa.hpp"
 
-namespace parley {
+namespace parley::transcript_test {
 namespace {
 
 using namespace testing_net;
@@ -222,4 +222,4 @@ struct Script {
 TEST(CmTranscripts, AreAsReviewed) { EXPECT_GE(transcripts::compare<Script>("tests/scripts/cm"), 7U); }
 
 }  // namespace
-}  // namespace parley
+}  // namespace parley::transcript_test

@@ -9,7 +9,7 @@
 #include "tests/unit/reviewed.hpp"
 #include "tests/unit/runs.hpp"
 
-namespace parley::conform {
+namespace parley::conform::tables_test {
 namespace {
 
 using namespace played;
@@ -508,4 +508,4 @@ TEST(ConformTables, HowTerminatesOfAnInitiatorAreJudged) {
 }
 
 }  // namespace
-}  // namespace parley::conform
+}  // namespace parley::conform::tables_test

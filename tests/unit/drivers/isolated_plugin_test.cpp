@@ -18,7 +18,7 @@
 #include "parley/neg_session.hpp"
 #include "tests/unit/hang_limit.hpp"
 
-namespace parley::neg {
+namespace parley::neg::isolated_plugin_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -310,4 +310,4 @@ TEST_F(IsolatedPlugin, MessagesOfAnyLengthPassAndTheLongestIsBounded) {
 }
 
 }  // namespace
-}  // namespace parley::neg
+}  // namespace parley::neg::isolated_plugin_test
