@@ -45,7 +45,7 @@ Task<Observation> answered_lap(Tester& b) {
 Task<Observation> lap_for_nobody(Tester& b) {
   Link& link = b.link();
   CmLap lap = lap_of(link);
-  lap.remote_comm_id = 0x7E57AB1E;
+  lap.remote_comm_id = unknown_id(link);
   b.send(link, lap);
   const Heard heard = co_await b.answer(link);
   const auto* apr = heard.as<CmApr>();

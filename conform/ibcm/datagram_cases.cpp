@@ -104,32 +104,34 @@ Task<Observation> ignored(Tester& b, Link& link, CmBody body) {
 }
 Task<Observation> rtu_for_nobody(Tester& b) {
   Link& link = b.link();
-  return ignored(b, link, CmRtu{.local_comm_id = link.id(), .remote_comm_id = 0x7E57AB1E});
+  return ignored(b, link, CmRtu{.local_comm_id = link.id(), .remote_comm_id = unknown_id(link)});
 }
 Task<Observation> rej_for_nobody(Tester& b) {
   Link& link = b.link();
   return ignored(b, link,
                  CmRej{.local_comm_id = link.id(),
-                       .remote_comm_id = 0x7E57AB1E,
+                       .remote_comm_id = unknown_id(link),
                        .about = CmAbout::rep,
                        .reason = CmReject::consumer});
 }
 Task<Observation> mra_for_nobody(Tester& b) {
   Link& link = b.link();
-  return ignored(
-      b, link,
-      CmMra{.local_comm_id = link.id(), .remote_comm_id = 0x7E57AB1E, .about = CmAbout::rep, .service_timeout = 20});
+  return ignored(b, link,
+                 CmMra{.local_comm_id = link.id(),
+                       .remote_comm_id = unknown_id(link),
+                       .about = CmAbout::rep,
+                       .service_timeout = 20});
 }
 Task<Observation> drep_for_nobody(Tester& b) {
   Link& link = b.link();
-  return ignored(b, link, CmDrep{.local_comm_id = link.id(), .remote_comm_id = 0x7E57AB1E});
+  return ignored(b, link, CmDrep{.local_comm_id = link.id(), .remote_comm_id = unknown_id(link)});
 }
 
 Task<Observation> rep_for_nobody(Tester& b) {
   Link& link = b.link();
   CmRep rep;
   rep.local_comm_id = link.id();
-  rep.remote_comm_id = 0x7E57AB1E;
+  rep.remote_comm_id = unknown_id(link);
   rep.local_qpn = link.req.local_qpn;
   rep.local_ca_guid = link.req.local_ca_guid;
   b.send(link, rep);

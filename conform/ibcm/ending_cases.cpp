@@ -103,11 +103,11 @@ namespace {
 
 Task<Observation> dreq_for_nobody(Tester& b) {
   Link& link = b.link();
-  b.send(link, CmDreq{.local_comm_id = link.id(), .remote_comm_id = 0x7E57AB1E, .remote_qpn = 0x77});
+  b.send(link, CmDreq{.local_comm_id = link.id(), .remote_comm_id = unknown_id(link), .remote_qpn = 0x77});
   const Heard heard = co_await b.answer(link);
   const auto* drep = heard.as<CmDrep>();
   if (drep == nullptr) co_return failed(heard.words());
-  co_return drep->local_comm_id == 0x7E57AB1E ? pass("DREP") : failed("DREP with another communication ID");
+  co_return drep->local_comm_id == unknown_id(link) ? pass("DREP") : failed("DREP with another communication ID");
 }
 
 Task<Observation> dreq_before_rtu(Tester& b) {

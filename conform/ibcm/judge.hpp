@@ -17,6 +17,8 @@ Task<Observation> accepts(Tester& tester, Spoil spoil);
 Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any = false);
 /// The datagram must get no answer; then a valid REQ on the same connection must be answered.
 Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults = {});
+/// A communication ID that no connection of the peer has; another one for each connection of the tester.
+inline std::uint32_t unknown_id(const Link& link) { return link.id() ^ 0x7E57AB1E; }
 /// Sends a zero-length Write. Empty: it was acknowledged; else the text of what came instead.
 Task<std::string> still_serves(Tester& tester, Link& link);
 /// The next packet on the queue pair or of the CM. Skips the peer's own requests and repeated or late set-up messages.

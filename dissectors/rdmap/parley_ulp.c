@@ -2,17 +2,20 @@
 /* Passes payload to Wireshark's dissectors of protocols over iWARP (RPC-over-RDMA, SMB Direct). They register in the
  * heuristic table "iwarp_ddp_rdmap". They are enabled unless the preference disables them, because users who analyse
  * NFS or SMB want them. They guess, and some read beyond a short message. So they get only whole messages, and no Sends
- * under 16 octets, which cannot contain their headers. If one gives up, the packet is not called malformed; a note
- * names the dissector. */
+ * under 16 octets, which cannot contain their headers. If one gives up, a note names it. The message is called malformed
+ * only on a port that is registered for the protocol: elsewhere the dissector may have guessed wrong. */
 #include "parley_ulp.h"
 
 #include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
 #include <epan/exceptions.h>
 #include <epan/expert.h>
 #include <epan/prefs.h>
+#include <epan/show_exception.h>
 
 /* RPC-over-RDMA's fixed header; that of SMB Direct is longer. */
 enum { shortest_message = 16 };
+/* TCP ports that IANA has registered for protocols over iWARP: nfsrdma and smbdirect. */
+enum { nfs_port = 20049, smb_direct_port = 5445 };
 
 static parley_bool try_stock = TRUE;
 static heur_dissector_list_t ulps;
@@ -47,6 +50,11 @@ static const char* last_asked(const packet_info* pinfo) {
   return proto_get_protocol_short_name(find_protocol_by_id(id));
 }
 
+static gboolean on_registered_port(const packet_info* pinfo) {
+  return pinfo->srcport == nfs_port || pinfo->destport == nfs_port || pinfo->srcport == smb_direct_port ||
+         pinfo->destport == smb_direct_port;
+}
+
 /* Removes the leftovers of a dissector that gave up. */
 static void tidy_up(packet_info* pinfo, guint layers) {
   while (wmem_list_count(pinfo->layers) > layers) {
@@ -63,14 +71,25 @@ static void offer(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, rdmap_info
   const guint layers = wmem_list_count(pinfo->layers);
   const guint16 can_desegment = pinfo->can_desegment;
   const char* const name = wmem_strdup(pinfo->pool, col_get_text(pinfo->cinfo, COL_PROTOCOL));
-  const char* const words = wmem_strdup(pinfo->pool, col_get_text(pinfo->cinfo, COL_INFO));
-  volatile gboolean gave_up = FALSE;
+  const char* words = wmem_strdup(pinfo->pool, col_get_text(pinfo->cinfo, COL_INFO));
+  volatile unsigned long error = 0;
+  const char* volatile message = NULL;
   TRY { dissector_try_heuristic(ulps, tvb, pinfo, top, &entry, info); }
-  CATCH_BOUNDS_ERRORS { gave_up = TRUE; }
-  CATCH(ReassemblyError) { gave_up = TRUE; }
+  CATCH_BOUNDS_ERRORS {
+    error = EXCEPT_CODE;
+    message = wmem_strdup(pinfo->pool, GET_MESSAGE);
+  }
+  CATCH(ReassemblyError) {
+    error = EXCEPT_CODE;
+    message = wmem_strdup(pinfo->pool, GET_MESSAGE);
+  }
   ENDTRY;
-  if (!gave_up) return;
+  if (error == 0) return;
   const char* const who = last_asked(pinfo);
+  if (on_registered_port(pinfo)) {
+    show_exception(tvb, pinfo, top, error, message);
+    words = wmem_strdup_printf(pinfo->pool, "%s [Malformed Packet: %s]", words == NULL ? "" : words, who);
+  }
   tidy_up(pinfo, layers);
   pinfo->current_proto = protocol;
   pinfo->heur_list_name = list;

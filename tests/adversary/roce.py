@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors"), str(HERE.parent / "lint")]
-import roce_broken_again  # noqa: E402, F401: it adds to the rows, and so does what it imports
+import roce_broken_answers  # noqa: E402: it adds to the rows, and so does what it imports
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
@@ -170,6 +170,13 @@ def due_frames(case, base):
     return [base + place for place, frame in enumerate(case.frames, 1) if frame[1] is case.due[0]]
 
 
+def comes_with(case, finding):
+    """A finding about the other side that the planted fault brings with it."""
+    _, key, side = case.due
+    other = finding[3] == SIDES[1 - side]
+    return other and (finding[2] in roce_broken_answers.ALSO.get(key, ()) or key in roce_broken_answers.ALSO.get(finding[2], ()))
+
+
 def judge_findings(case, base, found):
     if case.blamed is not None:
         return roce_quirks.judge(case, base, found)
@@ -181,7 +188,8 @@ def judge_findings(case, base, found):
     frames = due_frames(case, base)
     severity = "warning" if key in WARNINGS else "error"
     right = [each for each in said if each[0] in frames and each[1:4] == (severity, key, SIDES[side])]
-    wrong = [f"also said: {each}" for each in said if each not in right and (each[1] == "error" or not case.optional)]
+    wrong = [f"also said: {each}" for each in said
+             if each not in right and (each[1] == "error" or not case.optional) and not comes_with(case, each)]
     if case.optional:  # the loss may hide it, or the captured half of a fault
         return [words for words in wrong if f"'{key}'" not in words]
     if not right:

@@ -7,7 +7,8 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "cm.unassigned", "ib.eth-reserved", "ib.reserved",
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "cm.unassigned", "cm.null-id", "cm.rej-late", "cm.rtu-unasked", "cm.sidr-changed", "cm.dropped", "ib.nak-again",
+            "ib.ack-dropped", "ib.ack-after-end", "ib.eth-reserved", "ib.reserved",
             "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end", "ib.retries"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)

@@ -190,6 +190,15 @@ class Messages(unittest.TestCase):
         self.assertEqual(set(named), {"The dissector of RPCoRDMA could not read this message to its end"})
         self.assertEqual(len(named), len(words))
 
+    def test_a_broken_message_on_the_port_of_nfs_is_malformed(self):
+        for port, malformed in ((20049, True), (7471, False)):
+            c = Capture()
+            a = c.connect(ports=(40000, port)).set_up(*V1)
+            a.fpdu(INITIATOR, send(1, rpc_call(0x11223344)[:60]))
+            frames = self.frames(c, ("parley.rdmap.ulp_gave_up", "_ws.malformed", "_ws.col.Info"))
+            self.assertEqual([("_ws.malformed" in f, "[Malformed Packet" in f["_ws.col.Info"][0]) for f in frames.values()
+                              if "parley.rdmap.ulp_gave_up" in f], [(malformed, malformed)])
+
     def test_private_data_can_be_forced(self):
         c = Capture()
         c.connect().set_up(startup(REQ, C, 1, struct.pack(">II", 5, 6)), startup(REP, C, 1))

@@ -141,10 +141,12 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
   if (before.count > 0 && (rej == nullptr || is_last_rej(from, *rej))) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
+  if (from == Side::initiator && past_rep_.frame == 0 && follows_rep(m.message)) past_rep_ = m.ref;
   check_reserved(from, m);
   check_ids(from, m);
   check_transaction(from, m);
   check_codes(from, m);
+  check_null_ids(from, m);
   check_after_own_end(from, m);
   if (const auto due = sender_of(m.message); due && *due != from &&
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&

@@ -38,6 +38,8 @@ struct CmIds {
 CmIds ids_of(const wire::ib::CmMessage& message);
 /// The side that sends such a message; none if both may.
 std::optional<Side> sender_of(const wire::ib::CmMessage& message);
+/// Whether the initiator sends such a message only after a REP: it answers the REP, or needs the connection.
+bool follows_rep(const wire::ib::CmMessage& message);
 /// "REQ QPN 0x000011 PSN 0x000017 ..." for the ladder. The name of the message is the first word.
 std::string cm_event_text(const wire::ib::CmMessage& message);
 
@@ -64,6 +66,8 @@ class CmExchange {
   /// The first DREQ or DREP of the side.
   const FrameRef& left(Side side) const { return left_[index_of(side)]; }
   const FrameRef& rtu() const { return rtu_; }
+  /// The last DREP of the side.
+  const FrameRef& drep(Side side) const { return drep_[index_of(side)]; }
   /// A DREQ or DREP was seen, so the connection had been established.
   bool ended() const { return seen_.dreq_frame != 0 || seen_.drep_frame != 0; }
   /// The responder answered the REQ several times with different communication IDs. It is not known which answer the
@@ -97,6 +101,9 @@ class CmExchange {
   bool answers_wrong(Side from, const CmSeen& m) const;
   void check_transaction(Side from, const CmSeen& m);
   void check_codes(Side from, const CmSeen& m);
+  void check_null_ids(Side from, const CmSeen& m);
+  void check_late_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  void check_unasked_rtu(const CmSeen& rtu);
   void check_after_own_end(Side from, const CmSeen& m);
   void check_rep_count(const CmSeen& m);
   void report_unanswered_dreqs();
@@ -124,8 +131,10 @@ class CmExchange {
   std::unique_ptr<wire::ib::CmReq> req_;  // the first REQ
   std::unique_ptr<wire::ib::CmRep> rep_;
   std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
+  std::unique_ptr<wire::ib::CmSidrRep> sidr_answer_;    // the first SIDR_REP
   std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute (REQ is 0) and side
   FrameRef rep_first_, rtu_, mra_req_;
+  FrameRef past_rep_;  // the initiator's first message that answers a REP, or that only an answered REP allows
   /// The last MRA about a message of the side, and the shortest time that any of them requested.
   struct Mra {
     FrameRef ref;

@@ -112,4 +112,70 @@ void CmExchange::report_unanswered_dreqs() {
   }
 }
 
+bool follows_rep(const wire::ib::CmMessage& message) {
+  const CmMessageType type = message.type();
+  if (const auto* mra = std::get_if<wire::ib::CmMra>(&message.body)) return mra->about == CmAbout::rep;
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&message.body)) return rej->about == CmAbout::rep;
+  return type == CmMessageType::rtu || type == CmMessageType::dreq || type == CmMessageType::drep ||
+         type == CmMessageType::lap;
+}
+
+// IBA §12.6: a communication ID of 0 stands for none, which only a REJ, an MRA, or an answer to such an ID can have.
+void CmExchange::check_null_ids(Side from, const CmSeen& m) {
+  const CmMessageType type = m.message.type();
+  const bool names_both = type == CmMessageType::rep || type == CmMessageType::rtu || type == CmMessageType::dreq;
+  if (type != CmMessageType::req && !names_both) return;
+  const CmIds ids = ids_of(m.message);
+  if (ids.local != 0 && (!names_both || ids.remote != 0)) return;
+  findings_.report(IbRule::cm_null_id, m.ref.frame, from,
+                   fmt::format("'s {} has 0 as the communication ID of its {}", to_string(type),
+                               ids.local == 0 ? "sender" : "receiver"));
+}
+
+namespace {
+
+/// Whether a GSI sent a packet with PSN `second` after the one with PSN `first`.
+bool is_later_psn(std::uint32_t first, std::uint32_t second) {
+  constexpr std::uint32_t near = 1 << 20;
+  return ((second - first - 1) & 0xFFFFFF) < near;
+}
+
+/// IBA §12.6.7.2: reasons of a REJ that may come late. The time-out is that of the REP; a REQ on a stale connection may be
+/// a repeated one that the capture lacks.
+bool may_be_late(wire::ib::CmReject reason) {
+  return reason == wire::ib::CmReject::timeout || reason == wire::ib::CmReject::stale_connection ||
+         reason == wire::ib::CmReject::invalid_comm_id;
+}
+
+}  // namespace
+
+// IBA §12.9: a REQ is rejected in place of a REP, and a REP in place of an RTU.
+void CmExchange::check_late_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+  const bool of_req = rej.about == CmAbout::req && from == Side::responder;
+  const bool of_rep = rej.about == CmAbout::rep && from == Side::initiator;
+  if (restarted_ || (!of_req && !of_rep) || may_be_late(rej.reason)) return;
+  const CmMessageType own = of_req ? CmMessageType::rep : CmMessageType::rtu;
+  const Sendings& sent = sendings_of(own, from);
+  const Sendings& asked = sendings_of(of_req ? CmMessageType::req : CmMessageType::rep, other(from));
+  // A REQ or REP that came again may be rejected, for example by a host that was started again.
+  const auto before = [&](const FrameRef& end) { return end.frame != 0 && asked.last.frame < end.frame; };
+  if (before(sent.last) && is_later_psn(sent.psns[(sent.count - 1) % sent.psns.size()], m.psn))
+    findings_.report(
+        IbRule::cm_rej_late, m.ref.frame, from,
+        fmt::format(" rejected the {} after its {} (frame {})", to_string(rej.about), to_string(own), sent.last.frame));
+  else if (of_req && before(past_rep_) && m.ref.at - past_rep_.at >= paths_apart)
+    findings_.report(
+        IbRule::cm_rej_late, m.ref.frame, from,
+        fmt::format(" rejected the REQ after the message of frame {}, which the initiator sends only after "
+                    "a REP",
+                    past_rep_.frame));
+}
+
+// IBA §12.9: the RTU answers a REP. A REJ of the REQ and a REP exclude each other.
+void CmExchange::check_unasked_rtu(const CmSeen& rtu) {
+  if (restarted_ || rep_ || rej_.frame == 0 || req_since_rej_ || rtu.ref.at - rej_.at < paths_apart) return;
+  findings_.report(IbRule::cm_rtu_unasked, rtu.ref.frame, Side::initiator,
+                   fmt::format(" sent an RTU after the REJ of its REQ (frame {}); no REP is between them", rej_.frame));
+}
+
 }  // namespace parley::capture

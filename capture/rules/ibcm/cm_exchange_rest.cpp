@@ -37,6 +37,7 @@ void CmExchange::report_early_rtu(const CmSeen& rep) {
 
 void CmExchange::handle_rtu(const CmSeen& m) {
   if (rtu_.frame != 0) return;
+  check_unasked_rtu(m);
   rtu_ = m.ref;
   seen_.rtu_frame = m.ref.frame;
   if (seen_.rep_frame != 0) seen_.ready = m.ref.at - rep_first_.at;
@@ -69,6 +70,9 @@ void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& re
   if (to_string(rej.reason) == "unassigned reason")
     findings_.report(IbRule::cm_rej_unassigned, m.ref.frame, from,
                      fmt::format("'s REJ has the reason {}, which is not assigned", static_cast<int>(rej.reason)));
+  else if (rej.reason == CmReject::invalid_comm_id && rej.about == CmAbout::req)
+    findings_.report(IbRule::cm_rej_unknown_id, m.ref.frame, from,
+                     "'s REJ of the REQ has reason 6 (invalid communication ID); a REQ names no ID of its receiver");
   else if (only_of_req(rej.reason) && rej.about != CmAbout::req)
     findings_.report(IbRule::cm_rej_reason, m.ref.frame, from,
                      fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
@@ -81,6 +85,7 @@ void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& re
 
 void CmExchange::handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
   check_rej(from, m, rej);
+  check_late_rej(from, m, rej);
   if (rej.about == CmAbout::req && from == Side::responder) {
     rej_ = m.ref;
     req_since_rej_ = false;
@@ -166,7 +171,19 @@ void CmExchange::handle_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmS
   if (valid && (rep.qpn < first_free_qpn || rep.qpn == PARLEY_IB_QPN_MULTICAST))
     findings_.report(IbRule::cm_sidr_qpn, m.ref.frame, from,
                      fmt::format("'s SIDR_REP names QPN {:#08x}, which no service can have", rep.qpn));
-  if (std::exchange(sidr_rep_, true)) return;
+  if (std::exchange(sidr_rep_, true)) {
+    // IBA §12.11: the answer to a repeated SIDR_REQ is the first one again.
+    if (sidr_answer_ && !(*sidr_answer_ == rep))
+      findings_.report(
+          IbRule::cm_sidr_changed, m.ref.frame, from,
+          fmt::format(
+              "'s SIDR_REP has status {} ({}), QPN {:#08x}; that of frame {} for the same request has status {}, "
+              "QPN {:#08x}, or other fields",
+              static_cast<int>(rep.status), to_string(rep.status), rep.qpn, seen_.rep_frame,
+              static_cast<int>(sidr_answer_->status), sidr_answer_->qpn));
+    return;
+  }
+  sidr_answer_ = std::make_unique<wire::ib::CmSidrRep>(rep);
   seen_.rep_frame = m.ref.frame;
   if (sidr_req_) seen_.reply = m.ref.at - sendings_of(CmMessageType::sidr_req, Side::initiator).first.at;
   if (!seen_.service_id) seen_.service_id = rep.service_id;

@@ -22,6 +22,7 @@ constexpr std::uint64_t psn_begin = std::uint64_t{1} << 40;  // a place far from
 constexpr std::int64_t psn_half = 1 << 23;
 constexpr std::uint64_t far_away = 1 << 16;
 constexpr std::uint32_t mtu_min = 256;
+constexpr std::uint64_t near_psns = 128;
 
 /// IBA §9.7.3: a Read uses one PSN for each packet of its response.
 std::uint32_t span_of(std::uint32_t octets, std::uint16_t mtu) {
@@ -75,9 +76,10 @@ bool RequestFlow::far(std::uint32_t psn) const { return any_ && distance(psn) > 
 
 bool RequestFlow::goes_on(std::uint32_t psn) const { return any_ && place_of(psn) > high_ && is_near(psn); }
 
-bool RequestFlow::is_near(std::uint32_t psn) const {
-  constexpr std::uint64_t next = 128;
-  return any_ && distance(psn) <= next;
+bool RequestFlow::is_near(std::uint32_t psn) const { return any_ && distance(psn) <= near_psns; }
+
+bool RequestFlow::is_near(std::uint32_t psn, std::optional<std::uint32_t> start) const {
+  return any_ ? is_near(psn) : start && ((psn - *start) & 0xFFFFFF) <= near_psns;
 }
 
 RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& terms) const {
@@ -144,6 +146,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     return;
   }
   apply_mtu(terms);
+  if (sequence_nak_ && place <= sequence_nak_->high) sequence_nak_.reset();
   const Request r = read(p, terms);
   if (any_ && place < forgotten_) {
     ++retransmissions;
@@ -189,6 +192,8 @@ void RequestFlow::restart() {
   rnr_ = {};
   retry_ = {};
   gap_.reset();
+  dropped_.clear();
+  sequence_nak_.reset();
   answers_ = 0;
 }
 

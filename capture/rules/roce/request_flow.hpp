@@ -7,6 +7,9 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "capture/read/roce/roce_packet.hpp"
 #include "capture/rules/roce/by_place.hpp"
@@ -48,6 +51,10 @@ class RequestFlow {
   /// The headers of `p` must be captured whole, and its ICRC must not be wrong.
   void request(const RocePacket& p, const FlowTerms& terms);
   void response(const RocePacket& p, const FlowTerms& terms);
+  /// A request that the responder must drop; `why` is static. Call before request() if the packet is judged all the same.
+  void dropped(const RocePacket& p, const FlowTerms& terms, std::string_view why);
+  /// A request that the responder need not drop: an earlier faulty packet with its PSN no longer counts.
+  void sound(const RocePacket& p);
   /// `ended`: the end of the connection is in the capture.
   void finish(bool ended);
   /// The timers in the RNR NAKs: "655.36 ms".
@@ -60,6 +67,8 @@ class RequestFlow {
   bool far(std::uint32_t psn) const;
   bool goes_on(std::uint32_t psn) const;  ///< one of the next 128 PSNs
   bool is_near(std::uint32_t psn) const;  ///< at most 128 from the last PSN in use
+  /// As above; if no request was seen, at most 128 behind the starting PSN.
+  bool is_near(std::uint32_t psn, std::optional<std::uint32_t> start) const;
   const FrameRef& first_request() const { return first_request_; }
 
   std::uint64_t messages = 0;         ///< messages whose last packet was seen
@@ -87,6 +96,18 @@ class RequestFlow {
     std::optional<std::uint64_t> original;   // of an Atomic: the value in its response
   };
   using Requests = PsnMap<Request>;
+  /// A request that the responder must drop, of which no sound copy was captured.
+  struct Dropped {
+    ExtendedPsn place = 0;
+    FrameRef ref;
+    std::string_view why;
+  };
+  static constexpr std::size_t dropped_max = 16;
+  /// The last PSN sequence NAK, until a request up to `high` is sent again.
+  struct SequenceNak {
+    ExtendedPsn place = 0, high = 0;
+    FrameRef ref;
+  };
   /// An answer to a request that, as far as the capture shows, was not sent yet.
   struct Ahead {
     FrameRef ref;
@@ -159,6 +180,8 @@ class RequestFlow {
   void read_response(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, ExtendedPsn place);
   void syndrome(const RocePacket& p, const FlowTerms& terms);
+  void check_dropped(const RocePacket& p, ExtendedPsn place);
+  void check_nak_again(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   Requests::iterator executed(ExtendedPsn place, std::uint32_t msn);
   void handle_credits(const RocePacket& p, ExtendedPsn place);
   void settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages);
@@ -194,6 +217,8 @@ class RequestFlow {
   Retry retry_;
   Retry newest_;  // the last request that is not a retransmission
   std::optional<Gap> gap_;
+  std::vector<Dropped> dropped_;  // at most dropped_max, then the oldest are removed
+  std::optional<SequenceNak> sequence_nak_;
   std::uint64_t answers_ = 0;
   FrameRef first_request_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "capture/rules/roce/operations.hpp"
@@ -65,6 +66,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   }
   check_form(p);
   if (terms.set_up_seen) {
+    check_dropped(p, place);
     settle_outstanding(p, place, terms);
     settle_retries(p, place);
   }
@@ -81,6 +83,46 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
     return;
   }
   acknowledged_ = std::max(acknowledged_, place);
+}
+
+void RequestFlow::dropped(const RocePacket& p, const FlowTerms& terms, std::string_view why) {
+  if (!terms.set_up_seen || (!any_ && !terms.starting_psn)) return;
+  if (!any_) start_ = place_of(*terms.starting_psn);
+  const ExtendedPsn place = place_of(p.packet.bth.psn);
+  if (any_ && (place < forgotten_ || covering(place) != seen_.end())) return;  // a sound copy came before
+  if (dropped_.size() >= dropped_max) dropped_.erase(dropped_.begin());
+  dropped_.push_back({place, {p.frame, p.at}, why});
+}
+
+void RequestFlow::sound(const RocePacket& p) {
+  if (dropped_.empty()) return;
+  std::erase_if(dropped_, [place = place_of(p.packet.bth.psn)](const Dropped& d) { return d.place == place; });
+}
+
+// IBA §9.6: a packet that fails these checks is dropped without an answer, and an ACK includes all PSNs up to its own.
+void RequestFlow::check_dropped(const RocePacket& p, ExtendedPsn place) {
+  constexpr std::uint64_t near = 128;
+  if (dropped_.empty() || (has_aeth(p.operation()) && !is_ack(p.packet.aeth.syndrome))) return;
+  const auto it = std::find_if(dropped_.begin(), dropped_.end(),
+                               [&](const Dropped& d) { return d.place <= place && place - d.place < near; });
+  if (it == dropped_.end()) return;
+  findings_.report(IbRule::ib_ack_dropped, p.frame, other(requester_),
+                   fmt::format(" acknowledged PSN {:#08x} of frame {}, which it must drop: {}", psn_of(it->place),
+                               it->ref.frame, it->why));
+  dropped_.erase(it);
+}
+
+// IBA §9.7.5.2.1: one NAK for a gap. Another one follows only if the requester has sent the missing PSN again, which may
+// be lost behind the capture point; after its ACK timeout it does so in any case.
+void RequestFlow::check_nak_again(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
+  if (!terms.set_up_seen) return;
+  const auto before = std::exchange(sequence_nak_, SequenceNak{place, high_, {p.frame, p.at}});
+  if (!before || before->place != place) return;
+  const Duration since = p.at - before->ref.at;
+  if (since < same_moment || terms.ack_timeout == Duration{0} || since > terms.ack_timeout / 2) return;
+  findings_.report(IbRule::ib_nak_again, p.frame, other(requester_),
+                   fmt::format(" reported the gap at PSN {:#08x} again, which it had reported in frame {}",
+                               p.packet.bth.psn, before->ref.frame));
 }
 
 // IBA §9.7.5.1: an ACK and an Atomic response have no payload.
@@ -104,6 +146,7 @@ void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const Flow
     const auto code = static_cast<wire::ib::Nak>(s & PARLEY_IB_SYNDROME_VALUE);
     if (code == wire::ib::Nak::psn_sequence_error) {
       if (sequence_naks++ == 0) first_sequence_frame = p.frame;
+      check_nak_again(p, place, terms);
     } else if (!fatal) {
       fatal = IbNak{other(requester_), p.frame, static_cast<std::uint8_t>(code)};
     }

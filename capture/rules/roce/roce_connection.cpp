@@ -287,6 +287,45 @@ void RoceConnection::check_order(Side from, const RocePacket& p) {
                                seen_->dreq_frame == left.frame ? "DREQ" : "DREQ or DREP", left.frame));
 }
 
+// IBA §12.9: a side that sent a DREP is in timewait, where its queue pair answers nothing.
+void RoceConnection::check_late_ack(Side from, const RocePacket& p) {
+  const FrameRef drep = exchange_.drep(from);
+  // QP 1 and this queue pair may use different paths.
+  if (told_late_ack_ || drep.frame == 0 || p.at - drep.at < paths_apart || !set_up_seen() ||
+      !flows_[index_of(other(from))]->is_near(p.packet.bth.psn, seen_->ends[index_of(other(from))].starting_psn))
+    return;
+  const bool positive = p.operation() != wire::ib::Operation::acknowledge ||
+                        (p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK;
+  if (!positive) return;
+  told_late_ack_ = true;
+  findings_.report(IbRule::ib_ack_after_end, p.frame, from,
+                   fmt::format(" acknowledged PSN {:#08x} after its DREP (frame {})", p.packet.bth.psn, drep.frame));
+}
+
+/// IBA §9.6: why the receiver drops this request without an answer; empty: it need not.
+std::string_view RoceConnection::reason_to_drop(Side from, const RocePacket& p) const {
+  if (guessed_[index_of(other(from))] || seen_->sidr) return {};
+  const wire::ib::CmReq* const req = exchange_.req();
+  if (p.icrc_wrong()) return icrcs_[index_of(from)].right ? "its ICRC is wrong" : "";
+  if (p.packet.bth.tver != 0) return "its transport version is not 0";
+  if (!wire::ib::rule_of(p.packet.bth.opcode).assigned) return "its opcode is not assigned";
+  if (qp_of(p.service()) != seen_->qp) return "its opcode is that of another transport service";
+  if (req != nullptr && (p.packet.bth.p_key & 0x7FFF) != (req->p_key & 0x7FFF))
+    return "its P_Key is of another partition";
+  return {};
+}
+
+/// Remembers a request that the receiver must drop.
+void RoceConnection::note_request(Side from, const RocePacket& p) {
+  const wire::ib::OpcodeRule rule = wire::ib::rule_of(p.packet.bth.opcode);
+  if (!has_cm_ || rule.response) return;
+  RequestFlow& flow = *flows_[index_of(from)];
+  if (const std::string_view why = reason_to_drop(from, p); !why.empty())
+    flow.dropped(p, terms_of(from), why);
+  else
+    flow.sound(p);
+}
+
 void RoceConnection::data(Side from, const RocePacket& p) {
   seen(p.frame, p.at);
   ++seen_->ends[index_of(from)].packets;
@@ -294,7 +333,9 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   const auto opcode = [&p] {
     return wire::ib::opcode_text(p.packet.bth.opcode);
   };  // a lambda, because most packets need no text
-  if (!icrc_counts(from, p, p.icrc_wrong() ? opcode() : std::string())) {
+  const bool counts = icrc_counts(from, p, p.icrc_wrong() ? opcode() : std::string());
+  note_request(from, p);
+  if (!counts) {
     draw(from, p, LadderEvent::Kind::fpdu, opcode() + ", ICRC wrong", opcode().size());
     return;
   }
@@ -328,6 +369,7 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   const std::uint64_t again = flow.retransmissions;
   if (p.headers_known()) {
     if (rule.response) {
+      check_late_ack(from, p);
       flow.response(p, terms_of(other(from)));
     } else {
       check_order(from, p);

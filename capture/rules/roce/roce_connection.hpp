@@ -69,6 +69,7 @@ class RoceConnection {
   ConnectionReport finish();
 
   std::uint64_t dropped_before = 0;  ///< for the Analyzer, as MpaConnection::dropped_before
+  bool sound_request = false;        ///< for RoceConnections: a REQ or SIDR_REQ came that its receiver need not drop
   std::vector<RoceKey> keys;         ///< for RoceConnections: the keys of this connection
   void* watched = nullptr;           ///< for the RoceWatch: its data on this connection
 
@@ -84,6 +85,9 @@ class RoceConnection {
   void check_ends(Side from, const RocePacket& p);
   FlowTerms terms_of(Side requester) const;
   void check_order(Side from, const RocePacket& p);
+  void check_late_ack(Side from, const RocePacket& p);
+  std::string_view reason_to_drop(Side from, const RocePacket& p) const;
+  void note_request(Side from, const RocePacket& p);
   void draw(Side from, const RocePacket& p, LadderEvent::Kind kind, std::string text, std::size_t name);
   void draw_data(Side from, const RocePacket& p, bool again);
   Outcome outcome() const;
@@ -116,7 +120,7 @@ class RoceConnection {
   std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
   std::uint16_t udp_port_ = 0;
-  bool has_cm_ = false, told_late_ = false;
+  bool has_cm_ = false, told_late_ = false, told_late_ack_ = false;
 };
 
 }  // namespace parley::capture

@@ -153,10 +153,10 @@ void RoceConnections::take(RocePacket& p) {
   if (no_icrc_) p.icrc_due.reset();
   // IBA §9.2.1: a packet with an unassigned opcode is not a datagram.
   const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
-  if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram)
-    gsi(p);
-  else
-    data(p);
+  if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram) return gsi(p);
+  if (p.packet.bth.dest_qpn <= PARLEY_IB_GSI_QPN)
+    remember_dropped(p, p.known_payload(), "it is not in a UD SEND Only to QP 1");
+  data(p);
 }
 
 void RoceConnections::data(const RocePacket& p) {

@@ -3,6 +3,7 @@
 // no CM message names is listed as a connection without set-up. Its two directions are paired by a UD header, or by an
 // answer with the PSN of a request. No rule depends on this pairing.
 #pragma once
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +38,8 @@ class RoceConnections {
   static constexpr std::size_t live_max = 16384;     // connections followed at one time
   static constexpr std::size_t gsi_max = 16384;      // ports whose last GSI packet is remembered
   static constexpr std::size_t candidates_max = 64;  // connections remembered for one pair of addresses
-  static constexpr std::uint64_t told_max = 10;      // malformed packets with a note of their own
+  static constexpr std::size_t dropped_max = 64;
+  static constexpr std::uint64_t told_max = 10;  // malformed packets with a note of their own
   static constexpr Duration over_quiet = std::chrono::seconds(3);
   static constexpr Duration reuse_after = std::chrono::minutes(10);
 
@@ -51,8 +53,20 @@ class RoceConnections {
   struct GsiLast {
     FrameRef ref;
     std::uint32_t psn = 0;
+    bool icrc_right = false;  // a packet had the right ICRC
   };
 
+  /// A REQ or SIDR_REQ that its receiver must drop.
+  struct DroppedRequest {
+    Gid from, to;
+    std::uint64_t transaction = 0;
+    FrameRef ref;
+    std::string_view why;  // static
+  };
+  void remember_dropped(const RocePacket& p, ConstBytes mad, std::string_view why);
+  void note_request(const RocePacket& p, const wire::ib::CmMessage& m, RoceConnection& c, std::string_view why);
+  void check_answer_to_dropped(const RocePacket& p, const wire::ib::CmMessage& m, const ConnectionSide& place);
+  std::string_view reason_to_drop(const RocePacket& p, const wire::ib::MadHeader& header) const;
   void gsi(const RocePacket& p);
   void odd_mad(const RocePacket& p);
   void cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header);
@@ -81,6 +95,7 @@ class RoceConnections {
   std::unordered_map<RoceKey, ConnectionSide, KeyHash> places_;
   std::unordered_map<RoceKey, std::vector<RoceConnection*>, KeyHash> pairs_;  // keys with number 0 and a <= b
   std::unordered_map<RoceKey, GsiLast, KeyHash> gsi_;                         // keys with `a` alone: the sender
+  std::deque<DroppedRequest> dropped_;  // at most dropped_max, then the oldest are removed
   std::uint64_t unreadable_ = 0, cut_ = 0, fragments_ = 0, not_followed_ = 0;
 };
 

@@ -31,7 +31,62 @@ bool shows_side(CmMessageType type) {
 /// IBA §13.5.1: a MAD is a SEND Only without immediate data.
 bool is_mad(const RocePacket& p) { return p.operation() == wire::ib::Operation::send_only; }
 
+bool is_request(const CmMessage& m) { return m.type() == CmMessageType::req || m.type() == CmMessageType::sidr_req; }
+
+/// Whether such a message answers a REQ or SIDR_REQ.
+bool answers_request(const CmMessage& m) {
+  const auto* const rej = std::get_if<wire::ib::CmRej>(&m.body);
+  const auto* const mra = std::get_if<wire::ib::CmMra>(&m.body);
+  return m.type() == CmMessageType::rep || m.type() == CmMessageType::sidr_rep ||
+         (rej != nullptr && rej->about == wire::ib::CmAbout::req) ||
+         (mra != nullptr && mra->about == wire::ib::CmAbout::req);
+}
+
 }  // namespace
+
+/// IBA §9.6, §13.4.2: why the receiver drops this MAD without an answer; empty: it need not. A REJ of its own answers a
+/// REQ of another class version. Where a sender's ICRC is never right, its adapter may make it behind the capture point.
+std::string_view RoceConnections::reason_to_drop(const RocePacket& p, const wire::ib::MadHeader& header) const {
+  const auto sender = gsi_.find({Kind::queue_pair, p.network.source, {}, 0});
+  if (p.icrc_wrong() && sender != gsi_.end() && sender->second.icrc_right) return "its ICRC is wrong";
+  if (p.packet.bth.tver != 0) return "its transport version is not 0";
+  if (p.packet.deth.q_key != PARLEY_IB_GSI_Q_KEY) return "its Q_Key is not that of the GSI";
+  if ((p.packet.bth.p_key & 0x7FFF) == 0) return "its P_Key is invalid";
+  if (header.base_version != PARLEY_IB_MAD_BASE_VERSION) return "the base version of its MAD is not 1";
+  if (header.method != PARLEY_IB_MAD_METHOD_SEND) return "the method of its MAD is not Send";
+  return {};
+}
+
+void RoceConnections::remember_dropped(const RocePacket& p, ConstBytes mad, std::string_view why) {
+  const auto header = wire::ib::MadHeader::parse(mad);
+  if (!header || !is_of_cm(*header)) return;
+  const auto type = static_cast<CmMessageType>(header->attribute_id);
+  if (type != CmMessageType::req && type != CmMessageType::sidr_req) return;
+  if (dropped_.size() >= dropped_max) dropped_.pop_front();
+  dropped_.push_back({p.network.source, p.network.destination, header->transaction_id, {p.frame, p.at}, why});
+}
+
+/// Remembers a request that must be dropped, unless a sound copy, which may be answered, was captured.
+void RoceConnections::note_request(const RocePacket& p, const CmMessage& m, RoceConnection& c, std::string_view why) {
+  if (!is_request(m) || c.sound_request) return;
+  if (!why.empty()) return remember_dropped(p, p.known_payload(), why);
+  c.sound_request = true;
+  std::erase_if(dropped_, [&](const DroppedRequest& d) {
+    return d.transaction == m.transaction_id && d.from == p.network.source && d.to == p.network.destination;
+  });
+}
+
+void RoceConnections::check_answer_to_dropped(const RocePacket& p, const CmMessage& m, const ConnectionSide& place) {
+  if (dropped_.empty() || !answers_request(m) || place.connection->sound_request) return;
+  const auto found = std::find_if(dropped_.begin(), dropped_.end(), [&](const DroppedRequest& d) {
+    return d.transaction == m.transaction_id && d.from == p.network.destination && d.to == p.network.source;
+  });
+  if (found == dropped_.end()) return;
+  place.connection->cm_condemned(
+      place.side, p, IbRule::cm_dropped,
+      fmt::format(" answered the request of frame {}, which it must drop: {}", found->ref.frame, found->why));
+  dropped_.erase(found);
+}
 
 void RoceConnections::gsi(const RocePacket& p) {
   GsiLast& last = gsi_[{Kind::queue_pair, p.network.source, {}, 0}];
@@ -40,7 +95,7 @@ void RoceConnections::gsi(const RocePacket& p) {
   m.psn = p.packet.bth.psn;
   if (!p.of_link) m.network = &p.network;
   if (last.ref.frame != 0 && ((last.psn + 1) & 0xFFFFFF) == m.psn) m.before = last.ref;
-  last = {m.ref, m.psn};
+  last = {m.ref, m.psn, last.icrc_right || (p.icrc_due && !p.icrc_wrong())};
   if (gsi_.size() > gsi_max) gsi_.clear();
   if (!is_mad(p) || p.packet.payload.size() != PARLEY_IB_MAD_LEN) {
     odd_mad(p);
@@ -66,6 +121,8 @@ void RoceConnections::odd_mad(const RocePacket& p) {
   const bool readable = known.size() >= std::min(size, octets.size()) && header && is_of_cm(*header) && !p.icrc_wrong();
   const auto m = readable ? CmMessage::parse(octets) : Result<CmMessage>(tl::unexpected(Error(Errc::unsupported)));
   const ConnectionSide place = m ? find_cm(p, *m) : ConnectionSide{};
+  if (place.connection == nullptr || !place.connection->sound_request)
+    remember_dropped(p, octets, "it is not in a UD SEND Only of 256 octets");
   if (place.connection == nullptr) return;
   const std::string_view name = to_string(m->type());
   place.connection->cm_condemned(
@@ -97,8 +154,10 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
   const std::string_view name = to_string(m.message.type());
+  note_request(p, m.message, c, reason_to_drop(p, header));
   if (!c.icrc_counts(place.side, p, name)) return;
   if (watch_ != nullptr) watch_->message(c, place.side, p, m);
+  check_answer_to_dropped(p, m.message, place);
   if (header.base_version != PARLEY_IB_MAD_BASE_VERSION || header.class_version != PARLEY_IB_CLASS_CM_VERSION ||
       header.method != PARLEY_IB_MAD_METHOD_SEND || header.status != 0)
     c.cm_condemned(

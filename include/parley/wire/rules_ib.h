@@ -15,6 +15,8 @@
   X(cm_rep_changed, "cm.rep-changed", "IBA §12.6.8", error, side, "A REP sent again is the same one.")                 \
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error, set_up,                                                              \
     "A message has the communication IDs that its sender and receiver chose.")                                         \
+  X(cm_null_id, "cm.null-id", "IBA §12.6", warning, headers,                                                           \
+    "The communication IDs of a REQ, REP, RTU or DREQ are not 0, which stands for none.")                              \
   X(cm_transaction, "cm.transaction", "IBA §12.6.4", warning, both,                                                    \
     "An answer has the transaction ID of the message that it answers.")                                                \
   X(cm_restarted, "cm.restarted", "IBA §12.9", warning, both,                                                          \
@@ -22,11 +24,18 @@
     "forgotten.")                                                                                                      \
   X(cm_role, "cm.role", "IBA §12.9", error, set_up, "Only the initiator sends an RTU, and only the responder a REP.")  \
   X(cm_rtu_before_rep, "cm.rtu-before-rep", "IBA §12.9", error, both, "An RTU is sent after the REP that it answers.") \
+  X(cm_rtu_unasked, "cm.rtu-unasked", "IBA §12.9", warning, both,                                                      \
+    "After a REJ of its REQ, an initiator sends an RTU only if a REP came.")                                           \
   X(cm_after_rej, "cm.after-rej", "IBA §12.9", warning, side,                                                          \
     "No REP follows a REJ of the same REQ, and no RTU a REJ of the REP.")                                              \
   X(cm_rej_about, "cm.rej-about", "IBA §12.6.7", error, set_up, "A side rejects only messages of its peer.")           \
   X(cm_rej_reason, "cm.rej-reason", "IBA §12.6.7.2", error, headers,                                                   \
     "A REJ of a REP has no reason that only a REQ can give (8, 9, 12 to 23, 26, 32, 33).")                             \
+  X(cm_rej_unknown_id, "cm.rej-unknown-id", "IBA §12.6.7.2", error, headers,                                           \
+    "A REJ of a REQ does not have reason 6 (invalid communication ID): a REQ names no ID of its receiver.")            \
+  X(cm_rej_late, "cm.rej-late", "IBA §12.9", warning, both,                                                            \
+    "After its REP, the responder does not reject the REQ, nor the initiator the REP after its RTU, except "           \
+    "for reasons 4 (timeout) and 10 (stale connection).")                                                              \
   X(cm_rej_unassigned, "cm.rej-unassigned", "IBA §12.6.7.2", warning, headers,                                         \
     "The reason of a REJ is an assigned one.")                                                                         \
   X(cm_rej_info, "cm.rej-info", "IBA §12.6.7", error, headers,                                                         \
@@ -62,6 +71,11 @@
     "Message numbers and statuses of a CM message are assigned ones.")                                                 \
   X(cm_sidr_service, "cm.sidr-service", "IBA §12.11.2", error, set_up,                                                 \
     "A SIDR_REP is about the service that the SIDR_REQ asked for.")                                                    \
+  X(cm_sidr_changed, "cm.sidr-changed", "IBA §12.11", warning, side,                                                   \
+    "A repeated SIDR_REQ gets the same answer again; a different one shows that the first was forgotten.")             \
+  X(cm_dropped, "cm.dropped", "IBA §9.6", warning, both,                                                               \
+    "A REQ or SIDR_REQ that its receiver must drop gets no answer: one with a wrong Q_Key or ICRC, an invalid "        \
+    "P_Key, another transport version, base version or method, or not in a UD SEND Only of 256 octets.")               \
   X(cm_sidr_qpn, "cm.sidr-qpn", "IBA §12.11.2", error, headers,                                                        \
     "The QPN of a SIDR_REP is one that a service can have.")                                                           \
   X(ib_malformed, "ib.malformed", "IBA §9.2", error, headers,                                                          \
@@ -108,6 +122,8 @@
     "A request without an answer is sent again at most as often as the retry count says.")                             \
   X(ib_nak_ignored, "ib.nak-ignored", "IBA §9.7.5.2.1", error, both,                                                   \
     "A requester goes back to the PSN that a NAK (PSN sequence error) asks for.")                                      \
+  X(ib_nak_again, "ib.nak-again", "IBA §9.7.5.2.1", warning, both,                                                     \
+    "A responder reports a missing PSN once, until the requester sends it again.")                                     \
   X(ib_ack_form, "ib.ack-form", "IBA §9.7.5.1", error, headers, "An Acknowledge consists of its BTH and AETH.")        \
   X(ib_syndrome, "ib.syndrome", "IBA §9.7.5.1", error, headers,                                                        \
     "The syndrome of an AETH is an assigned one, and that of a NAK is only in an Acknowledge.")                        \
@@ -120,6 +136,9 @@
     "A requester sends at most one message beyond the receives that it has credits for.")                              \
   X(ib_ack_unsent, "ib.ack-unsent", "IBA §9.7.5", error, both,                                                         \
     "A side acknowledges only PSNs that its peer has sent, from the starting PSN on.")                                 \
+  X(ib_ack_dropped, "ib.ack-dropped", "IBA §9.6", warning, both,                                                       \
+    "A request that its receiver must drop is not acknowledged: one with a wrong ICRC, another transport "             \
+    "version, the P_Key of another partition, or an opcode that is unassigned or of another service.")                 \
   X(ib_read_response, "ib.read-response", "IBA §9.7.5", error, both,                                                   \
     "The packets that answer a Read are as many, as long and in the order that the request calls for.")                \
   X(ib_response_kind, "ib.response-kind", "IBA §9.7.5", error, both,                                                   \
@@ -128,6 +147,7 @@
     "A repeated Atomic is answered with the same value.")                                                              \
   X(ib_early, "ib.early", "IBA §12.9", warning, both,                                                                  \
     "The responder sends no data before the initiator's RTU or data.")                                                 \
-  X(ib_after_end, "ib.after-end", "IBA §12.9", warning, side, "A side sends no data after its DREQ or DREP.")
+  X(ib_after_end, "ib.after-end", "IBA §12.9", warning, side, "A side sends no data after its DREQ or DREP.")          \
+  X(ib_ack_after_end, "ib.ack-after-end", "IBA §12.9", warning, side, "A side acknowledges nothing after its DREP.")
 
 #endif

@@ -2,11 +2,8 @@
 // The two judges of a RoCEv2 peer side by side: the cases, and the check of a capture of the same packets.
 #include <algorithm>
 
-#include "capture/analyzer.hpp"
 #include "ibcm_mangle.hpp"
-#include "wire/ib/roce.hpp"
-#include "wire/ib/sealer.hpp"
-#include "wire/packet.hpp"
+#include "ibcm_watch.hpp"
 
 namespace parley::conform::ibcm {
 namespace {
@@ -14,49 +11,11 @@ namespace {
 using namespace kit;
 using wire::ib::CmDrep;
 
-/// Judges the packets of a Stage as a capture.
-class Watcher {
- public:
-  explicit Watcher(Stage& stage) {
-    stage.tap = [this](Instant now, const PacketPath& path, ConstBytes packet) { add(now, path, packet); };
-  }
-  capture::FileReport finish() { return analyzer_.finish(); }
-
- private:
-  void add(Instant now, const PacketPath& path, ConstBytes packet) {
-    wire::ib::RoceHeader header;
-    header.source = gid_of(path.peer);
-    header.destination = gid_of(path.local);
-    header.source_port = PARLEY_ROCE_UDP_PORT;
-    Bytes frame(wire::ethernet_header + header.size() + packet.size());
-    Writer w(frame);
-    w.bytes(std::array<std::uint8_t, 12>{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2});
-    w.be16(wire::ethertype_ipv4);
-    header.emit(MutBytes(frame).subspan(wire::ethernet_header), packet.size());
-    std::copy(packet.begin(), packet.end(), frame.end() - std::ssize(packet));
-    const MutBytes sealed = MutBytes(frame).last(packet.size());
-    wire::ib::Sealer(header).seal(header.identification, sealed);
-    analyzer_.push({.frame = ++frames_,
-                    .at = now,
-                    .link_type = 1,
-                    .original_length = static_cast<std::uint32_t>(frame.size()),
-                    .octets = frame});
-  }
-  capture::Analyzer analyzer_;
-  std::uint64_t frames_ = 0;
-};
-
-constexpr std::uint8_t peers_last_octet = 2;  // of 192.0.2.2
-
 /// The errors of the peer under test, as lines.
 std::string errors_of_peer(const capture::FileReport& report) {
   std::string out;
-  for (const capture::ConnectionReport& c : report.connections)
-    for (const capture::Finding& f : c.findings) {
-      if (f.severity != capture::Severity::error || !f.side) continue;
-      const Address& by = *f.side == capture::Side::initiator ? c.initiator : c.responder;
-      if (by.octets[3] == peers_last_octet) out += f.line() + "\n";
-    }
+  for (const capture::Finding& f : findings_of_peer(report))
+    if (f.severity == capture::Severity::error) out += f.line() + "\n";
   return out;
 }
 

@@ -59,8 +59,14 @@ class Stage {
   }
   ~Stage() { peer.stop(); }
 
+  /// What a broken peer says comes after this time. Two packets of different queue pairs prove their order in a capture only
+  /// if 20 ms are between them.
+  Duration say_after = 5us;
   /// What a broken peer says to the tester.
-  void say(ConstBytes packet) { to_tester_.emplace_back(packet.begin(), packet.end()); }
+  void say(ConstBytes packet) {
+    ++said;
+    to_tester_.emplace_back(packet.begin(), packet.end());
+  }
   void say(const CmBody& body, std::uint64_t transaction_id) {
     Bytes mad(PARLEY_IB_MAD_LEN);
     const CmMessage message{.transaction_id = transaction_id, .body = body};
@@ -141,7 +147,8 @@ class Stage {
   /// Sees each packet that arrives, as a capture at the peer would; from the BTH to the ICRC, which is not made.
   std::function<void(Instant, const PacketPath&, ConstBytes)> tap;
   Instant now{1s};
-  bool there = true;  ///< else the system says that nothing receives the packets
+  std::uint64_t said = 0;  ///< packets that a broken peer added
+  bool there = true;       ///< else the system says that nothing receives the packets
 
  private:
   struct Link {
@@ -175,7 +182,8 @@ class Stage {
       any = true;
     }
     for (; !to_tester_.empty(); any = true) {
-      items_.emplace(std::pair{now + 5us, ++order_}, Item{false, {}, std::move(to_tester_.front())});
+      number(to_tester_.front());
+      items_.emplace(std::pair{now + say_after, ++order_}, Item{false, {}, std::move(to_tester_.front())});
       to_tester_.pop_front();
     }
     while (auto event = manager_->poll_event()) {
@@ -204,8 +212,18 @@ class Stage {
     redial_ = now + 5ms;
     return true;
   }
+  /// Numbers the packets from the peer's QP 1, those of its stack and those that say() adds, as one queue pair does.
+  void number(Bytes& octets) {
+    const auto bth = wire::ib::Bth::parse(octets);
+    if (!bth || bth->dest_qpn != PARLEY_IB_GSI_QPN) return;
+    gsi_psn_ = (gsi_psn_ + 1) & 0xFFFFFF;
+    Writer w(MutBytes(octets).subspan(8));
+    w.be32(octets[8] << 24 | gsi_psn_);  // behind AckReq
+  }
   void post(bool to_peer, const PacketPath& path, ConstBytes octets) {
-    items_.emplace(std::pair{now + 10us, ++order_}, Item{to_peer, path, Bytes(octets.begin(), octets.end())});
+    Bytes own(octets.begin(), octets.end());
+    if (!to_peer) number(own);
+    items_.emplace(std::pair{now + 10us, ++order_}, Item{to_peer, path, std::move(own)});
   }
   void deliver() {
     peer.handle_deadline(now);
@@ -220,11 +238,12 @@ class Stage {
       if (!item.to_peer && item.path.peer.octets == other_host_.octets) continue;  // nobody listens to what it is told
       const Mangle& mangle = item.to_peer ? in : out;
       if (mangle && !mangle(*this, item.path, item.octets)) continue;
-      if (item.to_peer && item.path.bad_icrc) continue;  // the driver's part
       item.octets.resize(item.octets.size() + PARLEY_IB_ICRC_LEN);
       const Address tester = Address::v4(192, 0, 2, 1, 0), under = Address::v4(192, 0, 2, 2, 0);
-      const PacketPath path{.local = item.to_peer ? under : tester, .peer = item.to_peer ? tester : under};
+      PacketPath path{.local = item.to_peer ? under : tester, .peer = item.to_peer ? tester : under};
+      path.bad_icrc = item.path.bad_icrc;
       if (tap) tap(now, path, item.octets);
+      if (item.to_peer && path.bad_icrc) continue;  // the driver's part
       if (item.to_peer) {
         provider_->handle_packet(now, path, item.octets);
       } else {
@@ -295,7 +314,8 @@ class Stage {
   std::vector<cm::Id> undecided_;  // of the other host
   std::uint32_t others_ = 0x100;   // REQs of it
   std::uint64_t order_ = 0;
-  Instant redial_{};  // the next connect(), not before
+  std::uint32_t gsi_psn_ = 0;  // of the last packet from the peer's QP 1
+  Instant redial_{};           // the next connect(), not before
 };
 
 inline std::string words(const std::vector<Result>& results) {
