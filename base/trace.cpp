@@ -25,9 +25,9 @@ std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(Duration value) { return brief_duration_text(value); }
 std::string value_text(const Address& value) { return value.to_string(); }
 
-/// A single word unchanged, other text in quotation marks.
+/// A single word unchanged, other text in quotation marks. `text` is not empty.
 std::string quoted(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" \"\n\\=") == std::string_view::npos) return std::string(text);
+  if (text.find_first_of(" \"\n\\=") == std::string_view::npos) return std::string(text);
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';

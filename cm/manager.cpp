@@ -120,7 +120,7 @@ Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional
       out.keepalive != Duration{} && out.dead_after != Duration{} && out.keepalive >= out.dead_after;
   if (!contradict) return out;
   if (keepalive && dead_after)
-    return fail(Errc::invalid_argument, "keepalive is {a} ns, and dead_after {b}; a keepalive is shorter",
+    return fail(Errc::invalid_argument, "keepalive is {a} ns and dead_after {b} ns; keepalive must be less",
                 keepalive->count(), dead_after->count());
   if (keepalive)
     out.dead_after = std::min(2 * *keepalive, dead_after_max);

@@ -7,16 +7,18 @@ namespace parley::mad_driver {
 
 class Recheck {
  public:
-  /// True once a second.
+  explicit Recheck(Duration every = std::chrono::seconds(1)) : every_(every), next_(clock_now() + every) {}
+  /// True once in each such time.
   bool due() {
     const Instant now = clock_now();
     if (now < next_) return false;
-    next_ = now + std::chrono::seconds(1);
+    next_ = now + every_;
     return true;
   }
 
  private:
-  Instant next_ = clock_now() + std::chrono::seconds(1);
+  Duration every_;
+  Instant next_;
 };
 
 }  // namespace parley::mad_driver

@@ -78,13 +78,13 @@ std::vector<Choice> all_ports() {
   return out;
 }
 
-/// The named port, or the first active one, or the first.
+/// The first active port of those that the options allow, or the first.
 std::optional<Choice> choose(const UmadOptions& options) {
   std::optional<Choice> any;
   for (const Choice& port : all_ports()) {
     if (!options.device.empty() && port.device != options.device) continue;
     if (options.port != 0 && port.port != options.port) continue;
-    if (port.active || options.port != 0) return port;
+    if (port.active) return port;
     if (!any) any = port;
   }
   return any;
@@ -92,7 +92,7 @@ std::optional<Choice> choose(const UmadOptions& options) {
 
 /// Uses open(2), which a preloaded library may replace.
 std::optional<unsigned> sysfs_number(const std::string& path) {
-  const asio_driver::Descriptor file(::open((SYS_INFINIBAND "/" + path).c_str(), O_RDONLY | O_CLOEXEC));
+  const asio_driver::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 32> text{};
   if (file.fd < 0 || ::read(file.fd, text.data(), text.size() - 1) <= 0) return std::nullopt;
   char* end = nullptr;
@@ -114,12 +114,15 @@ std::string what_there_is() {
 class Umad final : public mad::Transport {
  public:
   Umad(int port_id, const Choice& choice, const UmadOptions& options)
-      : port_id_(port_id), fd_(umad_get_fd(port_id)), choice_(choice), options_(options) {
+      : port_id_(port_id),
+        fd_(umad_get_fd(port_id)),
+        choice_(choice),
+        options_(options),
+        recheck_(options.recheck_every) {
     if (const Ca ca(choice.device); ca.there) local_.node_guid = be64toh(ca.ca.node_guid);
     facts_.whole_tid = false;
     facts_.rmpp = !unreal();
     facts_.window_max = unreal() ? 64 : 512;  // a preloaded program that sends more blocks for ever
-    buffer_.resize(umad_size() + mad_size);
     if (unreal()) inbox_.emplace([this] { return read_in_thread(); });
   }
   ~Umad() override {
@@ -129,7 +132,7 @@ class Umad final : public mad::Transport {
 
   const mad::TransportFacts& facts() const override { return facts_; }
   const mad::LocalPort& local() const override { return local_; }
-  /// sysfs is read once a second: umad does not report changes.
+  /// Reads sysfs: umad does not report changes.
   bool poll_changed() override;
   int fd() const override { return inbox_ ? inbox_->fd() : fd_; }
   bool wants_to_send() const override { return wants_to_send_; }
@@ -195,7 +198,8 @@ bool Umad::read_local() {
 /// Attributes that a subnet manager assigns.
 bool Umad::attributes_changed() const {
   const auto differs = [this](const char* name, unsigned known) {
-    const auto value = sysfs_number(fmt::format("{}/ports/{}/{}", choice_.device, choice_.port, name));
+    const auto value =
+        sysfs_number(fmt::format("{}/{}/ports/{}/{}", options_.sysfs, choice_.device, choice_.port, name));
     return value && *value != known;
   };
   return differs("lid", local_.lid) || differs("sm_lid", local_.sm_lid) || differs("sm_sl", local_.sm_sl) ||
@@ -211,7 +215,7 @@ bool Umad::poll_changed() {
 
 /// Of the P_Key, or of the same partition with the other membership (IBA §10.9.3).
 std::optional<int> Umad::pkey_index(const mad::Address& to) const {
-  if (to.qpn == 0 || local_.pkeys.empty()) return 0;
+  if (to.qpn == 0) return 0;
   constexpr std::uint16_t partition = 0x7FFF;
   const auto begin = local_.pkeys.begin(), end = local_.pkeys.end();
   auto at = std::find(begin, end, to.pkey);

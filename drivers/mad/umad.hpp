@@ -15,6 +15,8 @@ struct UmadOptions {
   std::uint8_t port = 0;  ///< 0: the first active one, or else the first
   Duration kernel_time = std::chrono::seconds(1);  ///< interval at which the kernel retransmits a request
   unsigned kernel_retries = 3;
+  std::string sysfs = "/sys/class/infiniband";       ///< where the kernel shows the attributes of devices
+  Duration recheck_every = std::chrono::seconds(1);  ///< poll_changed() reads them this often
 };
 
 /// "mlx5_0/1" for each port; empty without devices, or without libibumad.

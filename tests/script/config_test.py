@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, Finished, main, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, Finished, address, main, run
 import schema
 
 
@@ -47,6 +47,23 @@ class Config(CliTest):
                 self.assertEqual((agreed["ird"], agreed["mpa"]["rtr"]), (max(ird, 2), "read"))
                 self.assertEqual(agreed["mpa"]["crc"], crc)
                 self.ok(peer.finish())
+
+    def test_the_times_of_silent_peers_reach_the_connection(self):
+        """A keepalive is a zero-length Write; the listener, whose interval is 5 s, sends none."""
+        here, setting = address(1), {"PARLEY_TIMEOUT_KEEPALIVE": "20ms"}
+        for environment, option, asked in ((setting, (), True), ({}, ("--keepalive", "20ms"), True), (setting, ("--keepalive", "0s"), False)):
+            with self.subTest(environment, option=option):
+                peer, capture = self.start("listen", f"{here}:7175", "--count", 1, "--roce"), self.path("roce.pcapng")
+                peer.wait_for("listening")
+                self.ok(self.run_in(environment, "connect", f"{here}:7175", "--hold", "200ms", "--pcapng", capture, "--roce", *option))
+                self.ok(peer.finish())
+                self.assertEqual("RDMA WRITE Only" in self.ok(run("pcap", "ladder", capture)).out, asked)
+        for environment, option, why in ((setting, ("--dead-after", "20ms"), "keepalive is 20000000 ns and dead_after 20000000 ns"),
+                                         ({"PARLEY_TIMEOUT_DEAD_AFTER": "2s"}, ("--keepalive", "3s"), "and dead_after 2000000000"),
+                                         ({}, ("--keepalive", "25h"), "keepalive is 90000000000000 ns"),
+                                         ({}, ("--dead-after", "1us"), "dead_after is 1000 ns")):
+            for command in (("listen", "127.0.0.1:0"), ("connect", "127.0.0.1:1"), ("rping", "-s", "-a", "127.0.0.1", "-p", 0)):
+                self.refused(self.run_in(environment, *command, *option), 2, why)
 
     def test_revision_and_rtr_frame_give_way_to_the_command_line(self):
         for environment, option, revision, rtr in (({"PARLEY_MPA_REVISION": "2"}, ("--rtr", "frame"), 1, "frame"),

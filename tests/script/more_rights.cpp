@@ -13,6 +13,7 @@ int main(int count, char** words) {
   xrc::DomainOptions options;
   options.form = xrc::Form::broker;
   options.socket = count > 1 ? words[1] : "";
+  if (count > 2) options.program = words[2];
   options.patience = std::chrono::milliseconds(1500);
   const auto domain = xrc::Domain::open(-1, options);
   std::printf("%s\n", domain ? "a member" : domain.error().message().c_str());

@@ -145,9 +145,9 @@ class Users(UsersTest):
         os.chmod(self.directory, 0o777)
         own = {"PARLEY_XRCD": self.path("own"), "PARLEY_XRC_SEGMENT": self.path("own-segment"), "XDG_RUNTIME_DIR": self.directory}
 
-        def said(mode, **variables):
+        def said(mode, *words, **variables):
             os.chmod(program, mode)
-            return subprocess.run([program, self.path("nothing")], user=NOBODY, env=own | variables, capture_output=True, text=True,
+            return subprocess.run([program, self.path("nothing"), *words], user=NOBODY, env=own | variables, capture_output=True, text=True,
                                   check=True).stdout.splitlines()
         for variables in ({"PARLEY_XRCD_PROGRAM": self.path("evil")}, {"PATH": self.path("bin")}):
             self.assertEqual(said(0o755, **variables)[0], f"{own['PARLEY_XRCD']} {own['PARLEY_XRC_SEGMENT']}")
@@ -157,6 +157,14 @@ class Users(UsersTest):
             self.assertEqual(lines[0], "/run/parley-xrcd.sock /dev/shm/parley-xrc-0")
             self.assertIn("no broker answers", lines[1])
             self.assertFalse(os.path.exists(ran), "the user's program ran with root's rights")
+        # The program's own choice of a broker runs: with root's rights for good, and without anything of the user's environment.
+        begins = f"#!/bin/sh\n(grep ^Uid /proc/$$/status; cat /proc/$$/environ) >{ran}.new\nmv {ran}.new {ran}\n"
+        own_broker = self.path("own_broker", begins.encode())
+        os.chmod(own_broker, 0o755)
+        said(0o4755, own_broker, PATH=self.path("bin"))
+        self.until(lambda: os.path.exists(ran), "it is started")
+        with open(ran, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "Uid:\t0\t0\t0\t0\n")
 
     def test_a_socket_of_another_user_is_named(self):
         self.stop_broker(signal.SIGTERM)

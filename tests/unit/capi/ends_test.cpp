@@ -288,6 +288,36 @@ TEST(CDescriptors, RunOutInWords) {
   EXPECT_EQ(parley_close(side.ctx), 0);
 }
 
+TEST(CArguments, TimesOfSilentPeers) {
+  Side side;
+  side.open("iwarp", nullptr);
+  struct Times {
+    std::uint32_t keepalive_ms, dead_after_ms;
+    const char* why;  // null: accepted
+  };
+  constexpr std::uint32_t day = 24 * 60 * 60 * 1000;
+  for (const Times& t :
+       {Times{0, 0, nullptr}, Times{13'000, 0, nullptr}, Times{0, 1, nullptr}, Times{1, 2, nullptr},
+        Times{PARLEY_NEVER, 1, nullptr}, Times{day, PARLEY_NEVER, nullptr},
+        Times{3000, 3000, "keepalive is 3000000000 ns and dead_after 3000000000 ns; keepalive must be less"},
+        Times{day + 1, 0, "keepalive is 86400001000000 ns; it is 0 (never), or 1 ms to 24 h"},
+        Times{0, day + 1, "dead_after is 86400001000000 ns; it is 0 (never), or 1 ms to 24 h"}}) {
+    parley_connect_opts connect = PARLEY_CONNECT_OPTS_INIT;
+    parley_listen_opts listen = PARLEY_LISTEN_OPTS_INIT;
+    connect.keepalive_ms = listen.keepalive_ms = t.keepalive_ms;
+    connect.dead_after_ms = listen.dead_after_ms = t.dead_after_ms;
+    for (const bool listens : {false, true}) {
+      const int rc = listens ? parley_listen(side.ctx, "127.0.0.1:0", &listen, &side.id)
+                             : parley_connect(side.ctx, "127.0.0.1:1", &connect, &side.id);
+      EXPECT_EQ(rc, t.why == nullptr ? 0 : -PARLEY_E_INVALID_ARGUMENT) << t.keepalive_ms << ' ' << t.dead_after_ms;
+      if (t.why != nullptr) {
+        EXPECT_NE(std::string(parley_last_error()).find(t.why), std::string::npos) << parley_last_error();
+      }
+    }
+  }
+  EXPECT_EQ(parley_close(side.ctx), 0);
+}
+
 TEST(CArguments, LengthsThatCannotBeAreRefused) {
   Side side;
   side.open("iwarp", nullptr);

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "drivers/asio/packet_socket.hpp"
@@ -103,6 +104,51 @@ TEST(PacketSet, ClosesItsDescriptorsOnlyOnce) {
     ::close(other);
   }
   ::close(epoll);
+}
+
+/// The IPv4 groups to which sockets of this process are bound, each once for a socket.
+std::vector<std::string> group_sockets() {
+  std::vector<std::string> out;
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_in at{};
+    socklen_t size = sizeof at;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0 || at.sin_family != AF_INET) continue;
+    std::array<std::uint8_t, 4> octets{};
+    std::memcpy(octets.data(), &at.sin_addr, octets.size());
+    if (octets[0] == 239) out.push_back(Address::v4(octets[0], octets[1], octets[2], octets[3], 0).to_string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST(PacketSet, AGroupHasASocketUntilItIsLeft) {
+  using Texts = std::vector<std::string>;
+  Asker asker;
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  asio_driver::PacketSet sockets(asker, {}, epoll, -1);
+  const Address one = Address::v4(239, 1, 2, 4, 0), other = Address::v4(239, 1, 2, 5, 0);
+  EXPECT_EQ(sockets.join(one).error(), Errc::wrong_state) << "no address is in use";
+  for (const int number : {1, 2})  // of one interface
+    asker.asks.push_back({.id = static_cast<BindId>(number),
+                          .local = own_address(number, 0),
+                          .peer = Address::any(Address::Family::v4, 0)});
+  sockets.drain({});
+  ASSERT_EQ(asker.bound.size(), 2U);
+  for (int again = 0; again < 2; ++again) EXPECT_TRUE(sockets.join(one));
+  EXPECT_EQ(group_sockets(), Texts{"239.1.2.4:0"}) << "two addresses, and joined twice";
+  EXPECT_TRUE(sockets.join(other));
+  EXPECT_EQ(group_sockets(), (Texts{"239.1.2.4:0", "239.1.2.5:0"}));
+  EXPECT_FALSE(sockets.join(Address::v4(127, 1, 2, 3, 0))) << "no group";
+  sockets.leave(one);
+  EXPECT_EQ(group_sockets(), Texts{"239.1.2.5:0"});
+  EXPECT_TRUE(sockets.join(one));
+  sockets.leave(other);
+  EXPECT_EQ(group_sockets(), Texts{"239.1.2.4:0"});
+  ::close(epoll);  // from now on nothing is watched
+  EXPECT_EQ(sockets.join(other).error(), Errc::no_space);
+  EXPECT_EQ(group_sockets(), Texts{"239.1.2.4:0"});
+  sockets.leave(one);
+  EXPECT_EQ(group_sockets(), Texts());
 }
 
 /// Sends a short packet from each of many UDP source ports in turn, as queue pairs do that send keepalives.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RMPP between a sender and a receiver, without and with loss, and against what breaks the rules (IBA §13.6).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -115,7 +116,9 @@ TEST(Rmpp, CarriesMessagesOfVendors) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_TRUE(run(20000, seed, 5, {}, vendor).same) << seed;
   EXPECT_FALSE(has_rmpp(0x09));
   EXPECT_FALSE(has_rmpp(0x50));
-  EXPECT_FALSE(Sender::create(Bytes(1)).has_value());
+  const auto refused = [](const Bytes& message) { return Sender::create(message).error().message(); };
+  EXPECT_THAT(refused(Bytes(1)), testing::EndsWith("an RMPP message has 56 to 67108864 octets with its headers"));
+  EXPECT_THAT(refused({1, vendor}), testing::EndsWith("an RMPP message has 40 to 67108864 octets with its headers"));
 }
 
 // A loss is made good; only the octets tell whether it was.
@@ -266,9 +269,17 @@ TEST(Rmpp, EitherSideHeedsTheOthersEnd) {
   receiver.handle(Instant{}, altered(first, RmppType::abort, 0, 0, 126));
   EXPECT_EQ(receiver.failure(), (Failure{true, RmppStatus::too_many_retries}));
   EXPECT_TRUE(drain(receiver).empty());
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 3));
   sender.handle(Instant{}, altered(first, RmppType::stop, 0, 0, 1));
   EXPECT_EQ(sender.failure(), (Failure{true, RmppStatus::resources_exhausted}));
+  EXPECT_TRUE(drain(sender).empty()) << "although the window is open";
+}
+
+TEST(Rmpp, NothingIsSentBeforeItsStart) {
+  Sender sender = *Sender::create(message_of(450, adm));
   EXPECT_TRUE(drain(sender).empty());
+  sender.start(Instant{});
+  EXPECT_EQ(drain(sender).size(), 1U);
 }
 
 TEST(Rmpp, GivesUpAfterItsTimes) {

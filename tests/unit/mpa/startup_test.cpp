@@ -376,6 +376,37 @@ TEST(MpaStartup, TheRequestEventShowsNoKindsWithoutA) {  // RFC 6581 §9.2
   EXPECT_EQ(e.parameters.peer_ord, 8);
 }
 
+TEST(MpaStartup, TheRequestEventShowsWhatBothSidesSay) {
+  for (const bool own_crc : {false, true})
+    for (const int flags : {0x00, 0x40, 0x80}) {
+      StartupOptions o = rev1();
+      o.crc = own_crc;
+      o.markers = !own_crc;
+      o.ird = 5;
+      o.ord = 9;
+      Startup m = responder(o);
+      (void)m.handle_bytes(t0, req(static_cast<std::uint8_t>(flags), 1));
+      const Parameters p = only_event(m).parameters;
+      EXPECT_EQ(p.crc, own_crc || flags == 0x40) << flags;
+      EXPECT_EQ(p.tx_markers, flags == 0x80) << flags;
+      EXPECT_EQ(p.rx_markers, !own_crc) << flags;
+      EXPECT_EQ(p.ird, 5);
+      EXPECT_EQ(p.ord, 9);
+    }
+}
+
+TEST(MpaStartup, APlayedSiwRejectsARequestWithoutEnhancedData) {
+  StartupOptions o;
+  o.play_quirk = "siw";
+  Startup m = responder(o);
+  (void)m.handle_bytes(t0, req(0x50, 2, Bytes(2)));
+  EXPECT_EQ(to_hex(m.poll_transmit()), to_hex(raw_frame(PARLEY_MPA_KEY_REP, 0x30, 2, 0)));
+  const StartupEvent e = only_event(m);
+  EXPECT_EQ(e.kind, Kind::failed);
+  EXPECT_EQ(e.failure.code, Errc::malformed);
+  EXPECT_EQ(e.close, Close::graceful);
+}
+
 // ---- local errors -------------------------------------------------------------------------------------------------
 
 TEST(MpaStartup, ALocalErrorResetsAResponder) {

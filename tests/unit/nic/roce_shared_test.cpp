@@ -375,10 +375,13 @@ TEST(NicRoceNotices, GoWithTheirQueuePair) {
   const std::uint32_t number = w.b.qp->qp_num();
   EXPECT_EQ(w.b.device->find_qp(number), w.b.qp.get());
   ASSERT_TRUE(w.b.device->has_news());  // comm_est, for the manager and for the user
+  EXPECT_TRUE(!w.b.device->has_transmit() && w.b.device->next_deadline() > w.now);
+  EXPECT_FALSE(w.b.device->is_quiet(w.now));
   ASSERT_TRUE(w.b.device->has_events());
   w.b.qp.reset();
   EXPECT_EQ(w.b.device->find_qp(number), nullptr);
   EXPECT_FALSE(w.b.device->has_news());
+  EXPECT_TRUE(w.b.device->is_quiet(w.now));
   EXPECT_FALSE(w.b.device->has_events());
 }
 

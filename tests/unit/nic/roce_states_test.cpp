@@ -317,9 +317,26 @@ TEST(NicRoceDevice, NumbersOfQueuePairsKeepTheirPrefix) {
   const auto x = make(), y = make();
   EXPECT_EQ(x->qp_num(), 0xA7FFFFU);
   EXPECT_EQ(y->qp_num(), 0xA70000U);
+  for (int others = 0; others < 0xFFFE; ++others) make();
+  EXPECT_EQ(make()->qp_num(), 0xA70001U) << "those of x and y are in use";
   options.first_qpn = 0;  // drawn
   Side other(options);
   EXPECT_EQ(other.device->create_roce_qp(other.init(QpType::rc, 1)).value()->qp_num() >> 16, 0xA7U);
+}
+
+// ibv_rereg_mr: the domain that a region gets is in use, and the former one no more.
+TEST(NicRoceDevice, ARegionChangesItsProtectionDomain) {
+  Side side(Side::options(1));
+  const PdHandle second = side.device->alloc_pd().value();
+  const Buffer to(*side.device, side.pd, 64);
+  EXPECT_FALSE(side.device->rereg_mr(to.region.lkey + 0x100, {.pd = second})) << "no region has the key";
+  EXPECT_TRUE(side.device->dealloc_pd(second));
+  EXPECT_FALSE(side.device->rereg_mr(to.region.lkey, {.pd = second})) << "no such domain";
+  const PdHandle third = side.device->alloc_pd().value();
+  EXPECT_TRUE(side.device->rereg_mr(to.region.lkey, {.pd = third}));
+  EXPECT_FALSE(side.device->dealloc_pd(third));
+  EXPECT_TRUE(side.device->rereg_mr(to.region.lkey, {.pd = side.pd}));
+  EXPECT_TRUE(side.device->dealloc_pd(third));
 }
 
 }  // namespace
