@@ -124,6 +124,22 @@ extern "C" int parley_mad_cancel(parley_mad* port, uint64_t id) {
   return with_port(port, [id](MadPort& p) { return p.cancel(id); });
 }
 
+extern "C" int parley_mad_serve(parley_mad* port, const struct parley_mad_service* service) {
+  return with_port(port, [&](MadPort& p) {
+    return service == nullptr ? capi::fail(PARLEY_E_INVALID_ARGUMENT, "service is null") : p.serve(*service);
+  });
+}
+
+extern "C" int parley_mad_receive(parley_mad* port, struct parley_mad_incoming* out) {
+  return with_port(port, [&](MadPort& p) {
+    return out == nullptr ? capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null") : p.receive(*out);
+  });
+}
+
+extern "C" int parley_mad_respond(parley_mad* port, uint64_t id, const struct parley_mad_response* response) {
+  return with_port(port, [&](MadPort& p) { return p.respond(id, response); });
+}
+
 extern "C" const char* parley_mad_fault_name(uint32_t fault) {
   if (fault == PARLEY_MAD_FAULT_NONE) return "none";
   return fault > PARLEY_MAD_FAULT_INVALID ? "unknown" : mad::word_of(static_cast<mad::Fault>(fault - 1)).data();

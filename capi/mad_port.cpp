@@ -156,7 +156,7 @@ void MadPort::arm() {
   if (transport_->wants_to_send()) at = std::min(at, now + std::chrono::milliseconds(1));
   if (port_.executor().has_ready()) at = now;
   if (broken_) at = never;
-  set_->arm(now, done_.empty() ? at : now);
+  set_->arm(now, done_.empty() && !can_receive() ? at : now);
 }
 
 int MadPort::progress() {
@@ -170,7 +170,7 @@ int MadPort::progress() {
   }
   arm();
   if (more && set_ != nullptr) set_->arm(clock_now(), clock_now());
-  return any || !done_.empty() ? 1 : 0;
+  return any || !done_.empty() || can_receive() ? 1 : 0;
 }
 
 int MadPort::gone() const {

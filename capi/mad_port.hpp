@@ -31,6 +31,19 @@ struct MadRequest : mad::Link<MadDoneTag> {
   std::optional<mad::Running<mad::Task<void>>> running;  // last member, because it uses the others
 };
 
+/// The requests that a program has registered for.
+struct MadService {
+  std::uint8_t mgmt_class = 0, class_version = 0;
+  std::uint32_t oui = 0;
+  std::uint64_t methods[2]{};
+};
+
+/// A request of another port. It exists until it is answered.
+struct MadIncoming {
+  mad::Incoming request;
+  std::string path;
+};
+
 class MadPort {
  public:
   MadPort(mad_driver::Opened opened, const mad::PortOptions& options, const mad::PathDefaults& defaults)
@@ -48,11 +61,19 @@ class MadPort {
   int progress();
   int poll(parley_mad_reply& out);
   int cancel(std::uint64_t id);
+  int serve(const parley_mad_service& given);
+  int receive(parley_mad_incoming& out);
+  /// `given` null: drops the request.
+  int respond(std::uint64_t id, const parley_mad_response* given);
 
  private:
   static mad::Task<void> carry(mad::Port& port, MadRequest& request, mad::List<MadRequest, MadDoneTag>& done);
   int open(const parley_mad_request& given, bool is_call, MadRequest*& out);
   void give(MadRequest& request, parley_mad_reply& out) const;
+  bool can_receive() const { return (next_ || port_.has_request()) && incoming_.size() < PARLEY_MAD_INCOMING_MAX; }
+  void find_incoming();
+  void describe(MadIncoming& incoming, parley_mad_incoming& out) const;
+  int answer(const mad::Incoming& request, const parley_mad_response& given);
   /// The transport failed: ends every request. Returns the error's code.
   int broke(const Error& error);
   int gone() const;
@@ -65,10 +86,14 @@ class MadPort {
   std::optional<Error> broken_;
   std::unique_ptr<ReadySet> set_;
   mad::Port port_;
-  std::uint64_t last_ = 0;                                                   // the last id
-  std::unordered_map<std::uint64_t, std::unique_ptr<MadRequest>> requests_;  // at most PARLEY_MAD_REQUESTS_MAX
-  std::unique_ptr<MadRequest> given_;                                        // the program may still read its reply
-  mad::List<MadRequest, MadDoneTag> done_;                                   // for poll()
+  std::uint64_t last_ = 0;                                                    // the last id, of either kind
+  std::unordered_map<std::uint64_t, std::unique_ptr<MadRequest>> requests_;   // at most PARLEY_MAD_REQUESTS_MAX
+  std::unique_ptr<MadRequest> given_;                                         // the program may still read its reply
+  mad::List<MadRequest, MadDoneTag> done_;                                    // for poll()
+  std::vector<MadService> services_;                                          // at most services_max
+  std::unique_ptr<MadIncoming> next_;                                         // for receive()
+  std::unique_ptr<MadIncoming> unanswerable_;                                 // the program may still read it
+  std::unordered_map<std::uint64_t, std::unique_ptr<MadIncoming>> incoming_;  // at most PARLEY_MAD_INCOMING_MAX
 };
 
 /// Reads a program's timeout and retries; 0 keeps the present value. Returns 0, or a code after fail().

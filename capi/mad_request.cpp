@@ -64,14 +64,14 @@ int read_numbers(const parley_mad_request& q, mad::Ask& out) {
   if (q.method_number == 0 || q.method_number >= PARLEY_IB_MAD_RESPONSE)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "method_number is {a}; a request's is 1 to 127", q.method_number);
   const bool directed = facts->mgmt_class == MgmtClass::subn_directed;  // the path decides
-  const bool vendor = facts->mgmt_class == MgmtClass::vendor || facts->mgmt_class == MgmtClass::vendor_oui;
   out.rpc = {.mgmt_class = directed ? MgmtClass::subn : facts->mgmt_class,
              .method = static_cast<Method>(q.method_number),
              .attribute = q.attribute_number,
              .modifier = q.modifier,
              .component_mask = q.component_mask,
              .key = q.key,
-             .vendor_class = vendor ? static_cast<std::uint8_t>(q.mgmt_class) : std::uint8_t{0},
+             .class_number = facts->is_range() ? static_cast<std::uint8_t>(q.mgmt_class) : std::uint8_t{0},
+             .class_version = static_cast<std::uint8_t>(q.class_version),
              .oui = q.oui};
   const bool multi = facts->mgmt_class == MgmtClass::subn_adm && out.rpc.method == Method::get_multi;
   return parse_body(q, multi ? body_max : std::size_t{PARLEY_IB_MAD_LEN} - facts->data, false, out.body);
@@ -103,6 +103,10 @@ int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDef
 
 int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defaults, mad::Ask& out) {
   if (q.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, not 0", q.reserved);
+  if (q.reserved2 != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved2 is {a}, not 0", q.reserved2);
+  if (q.class_version > (q.method != nullptr ? 0U : 0xFFU))
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "class_version is {a}; it is at most 255, and 0 beside method",
+                      q.class_version);
   if (q.set == nullptr && q.set_count != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set is null, and set_count is {a}", q.set_count);
   if (q.set_count > set_max)

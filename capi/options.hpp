@@ -43,6 +43,9 @@ PARLEY_FIRST(parley_mad_opts, sm_key)
 PARLEY_FIRST(parley_mad_attr, gid)
 PARLEY_FIRST(parley_mad_request, user)
 PARLEY_FIRST(parley_mad_reply, error)
+PARLEY_FIRST(parley_mad_service, methods)
+PARLEY_FIRST(parley_mad_incoming, reserved)
+PARLEY_FIRST(parley_mad_response, reserved)
 #undef PARLEY_FIRST
 static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
 static_assert(sizeof(parley_xrc_peer) == 16, "it is passed and has no size");

@@ -22,7 +22,8 @@ Transactor::Id Port::open(MgmtClass mgmt_class, Method method, std::uint16_t att
                            .modifier = options.modifier,
                            .component_mask = options.component_mask,
                            .key = options.key,
-                           .vendor_class = options.vendor_class,
+                           .class_number = options.class_number,
+                           .class_version = options.class_version,
                            .oui = options.oui},
                           path, body);
 }

@@ -22,8 +22,9 @@ using wire::mad::Query;
 struct RpcOptions {
   std::uint32_t modifier = 0;
   std::uint64_t component_mask = 0;
-  std::uint64_t key = 0;          ///< B_Key, CC_Key
-  std::uint8_t vendor_class = 0;  ///< the class in the range of vendors; 0: the first
+  std::uint64_t key = 0;           ///< B_Key, CC_Key
+  std::uint8_t class_number = 0;   ///< of a vendor or application class; 0: the first of the range
+  std::uint8_t class_version = 0;  ///< 0: that of the table; 1 for applications
   std::uint32_t oui = 0;
 };
 
@@ -128,7 +129,7 @@ class Port {
     return rpc<MgmtClass::perf, Method::set>(path, body, {.modifier = modifier});
   }
 
-  /// Any class: vendors (RpcOptions::vendor_class and oui), congestion control, device and baseboard management.
+  /// Any class: vendors and applications (RpcOptions::class_number and oui), congestion control, device and baseboard management.
   template <MgmtClass C, Method M, LegalFor<C, M> A>
   auto rpc(const Path& path, const A& body, const RpcOptions& options = {}) {
     constexpr bool table = M == Method::get_table || M == Method::get_trace_table;
@@ -147,6 +148,9 @@ class Port {
   /// time. Requests that arrive before serve() was called are only counted.
   detail::NextRequest next_request() { return detail::NextRequest(*this); }
   void serve() { transactor_.serve(); }
+  /// The same without a task: the next request, if there is one.
+  bool has_request() const { return transactor_.has_request(); }
+  std::optional<Incoming> poll_request() { return transactor_.poll_request(); }
   /// Sends a datagram that expects no answer. Errors: those of Transactor::post().
   Result<void> post(const Address& to, ConstBytes mad) { return transactor_.post(to, mad); }
 

@@ -24,8 +24,7 @@ inline constexpr std::size_t segment_octets = 220;  ///< the same with the class
 /// Whether datagrams of the class have RMPP's header (IBA §13.6.2).
 constexpr bool has_rmpp(std::uint8_t mgmt_class) {
   const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(mgmt_class);
-  return facts != nullptr &&
-         (facts->mgmt_class == wire::mad::MgmtClass::subn_adm || facts->mgmt_class == wire::mad::MgmtClass::vendor_oui);
+  return facts != nullptr && facts->rmpp;
 }
 /// `header_octets` of a class that has_rmpp(): 40 for vendors.
 constexpr std::size_t header_octets_of(std::uint8_t mgmt_class) {

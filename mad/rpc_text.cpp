@@ -22,6 +22,7 @@ using wire::mad::ClassFacts;
 using wire::mad::Components;
 using wire::mad::components_of;
 using wire::mad::facts_of;
+using wire::mad::facts_of_class;
 using wire::mad::Field;
 using wire::mad::find_field;
 using wire::mad::Kind;
@@ -179,6 +180,25 @@ Components bits_of(const Layout& record, const MemberPlace& place) {
   return bits;
 }
 
+/// The class of a vendor or of an application, whose range must have the request's method names. Returns what is wrong,
+/// or nothing.
+std::string set_class(Rpc& rpc, std::string_view value) {
+  const std::string_view prefix = facts_of_class(static_cast<std::uint32_t>(rpc.mgmt_class))->prefix;
+  const auto given = number_in(value);
+  const ClassFacts* row = given && *given <= 0xFF ? facts_of_class(static_cast<std::uint32_t>(*given)) : nullptr;
+  if (row != nullptr && row->prefix == prefix) {
+    rpc.mgmt_class = row->mgmt_class;
+    rpc.class_number = static_cast<std::uint8_t>(*given);
+    return {};
+  }
+  std::vector<std::string> ranges;
+  for (const ClassFacts& facts : class_rows)
+    if (facts.prefix == prefix)
+      ranges.push_back(fmt::format("0x{:02X} to 0x{:02X}", static_cast<std::uint32_t>(facts.mgmt_class), facts.last));
+  const std::string other = row == nullptr ? std::string() : fmt::format(": its requests begin with {}", row->prefix);
+  return fmt::format("class must be {}, not {}{}", fmt::join(ranges, " or "), quoted(value), other);
+}
+
 /// Sets a value of the request instead of its attribute; `mine`: it has one of that name. Returns what is wrong, or
 /// nothing.
 std::string set_own(Rpc& rpc, std::string_view name, std::string_view value, bool& mine) {
@@ -191,10 +211,15 @@ std::string set_own(Rpc& rpc, std::string_view name, std::string_view value, boo
     return {};
   };
   const bool vendor = rpc.mgmt_class == MgmtClass::vendor || rpc.mgmt_class == MgmtClass::vendor_oui;
+  const ClassFacts& facts = *facts_of_class(static_cast<std::uint32_t>(rpc.mgmt_class));
   if (name == "modifier") return take(rpc.modifier, 0xFFFFFFFF);
   if (name == "key" && (rpc.mgmt_class == MgmtClass::bm || rpc.mgmt_class == MgmtClass::cc))
     return take(rpc.key, ~std::uint64_t{0});
-  if (name == "class" && vendor) return take(rpc.vendor_class, PARLEY_MAD_VENDOR_OUI_LAST);
+  if (name == "class" && facts.is_range()) {
+    mine = true;
+    return set_class(rpc, value);
+  }
+  if (name == "version" && facts.version == 0) return take(rpc.class_version, 0xFF);
   if (name == "oui" && vendor) return take(rpc.oui, 0xFFFFFF);
   return {};
 }

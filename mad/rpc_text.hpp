@@ -23,7 +23,8 @@ struct RpcText {
 tl::expected<RpcText, std::string> parse_rpc(std::string_view method, std::string_view attribute);
 
 /// Applies "name=value": sets the member in the body, and its bits in the component mask for subnet administration.
-/// "modifier=N" sets the attribute modifier, "key=N" a B_Key or CC_Key, "oui=N" and "class=N" those of a vendor.
+/// "modifier=N" sets the attribute modifier, "key=N" a B_Key or CC_Key, "class=N" the class of a vendor or application,
+/// "oui=N" a vendor's OUI, "version=N" the class version of an application.
 /// Returns what is wrong, or nothing.
 std::string set_field(RpcText& request, std::string_view assignment);
 

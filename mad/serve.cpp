@@ -60,13 +60,14 @@ tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad) {
     return refuse(bad_version, "the base version is not 1");
   const auto* facts = wire::mad::facts_of_class(static_cast<std::uint32_t>(header->get(MadHeader::mgmt_class)));
   if (facts == nullptr) return refuse(unsupported_method, "unknown class");
-  if (header->get(MadHeader::class_version) != facts->version) return refuse(bad_version, "unsupported class version");
+  if (!facts->has_version(header->get(MadHeader::class_version)))
+    return refuse(bad_version, "unsupported class version");
   if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp::is_rmpp(mad)) return refuse(0, "not 256 octets");
   const std::uint16_t attribute = header->get(MadHeader::attribute_id);
-  const bool vendor = facts->prefix == "Vend";  // whose attributes are not all known
+  const bool range = facts->is_range();  // of vendors or applications, whose attributes are not all known
   const Legality legal = legality_of(facts->mgmt_class, method, attribute);
-  if (!vendor && !legal.method) return refuse(unsupported_method, "the class has no such method");
-  if (!vendor && !legal.both) return refuse(unsupported_combination, "the attribute has no such method");
+  if (!range && !legal.method) return refuse(unsupported_method, "the class has no such method");
+  if (!range && !legal.both) return refuse(unsupported_combination, "the attribute has no such method");
   return ParsedRequest{facts, method, attribute, header->get(MadHeader::attribute_modifier), mad.subspan(facts->data)};
 }
 

@@ -35,7 +35,8 @@ struct RequestFault {
 std::optional<wire::mad::Method> response_to(wire::mad::Method method);
 
 /// A valid request has 256 octets, or is a message by RMPP; base version 1; a known class and version; and a method
-/// that is defined for its attribute. Attributes and methods of vendor classes are not checked.
+/// that is defined for its attribute. Attributes and methods of vendor and application
+/// classes are not checked.
 tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad);
 
 /// The answer with `body`: GetResp for Set, TrapRepress for Trap, otherwise the method's own response. On a directed

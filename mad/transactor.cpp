@@ -101,7 +101,8 @@ Transactor::Id Transactor::open(const Rpc& rpc, const Path& path, ConstBytes bod
                                         {.attribute_modifier = rpc.modifier,
                                          .key = smp ? path.m_key : (adm ? path.sm_key : rpc.key),
                                          .component_mask = rpc.component_mask,
-                                         .mgmt_class = rpc.vendor_class,
+                                         .mgmt_class = rpc.class_number,
+                                         .class_version = rpc.class_version,
                                          .oui = rpc.oui});
   prepare(*t);
   if (rpc.method == Method::get_multi && adm)

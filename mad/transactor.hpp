@@ -62,7 +62,8 @@ struct Rpc {
   std::uint32_t modifier = 0;
   std::uint64_t component_mask = 0;  ///< for subnet administration
   std::uint64_t key = 0;             ///< B_Key, CC_Key; the path has M_Key and SM_Key
-  std::uint8_t vendor_class = 0;     ///< the class in the range of vendors; 0: the first
+  std::uint8_t class_number = 0;     ///< of a vendor or application class; 0: the first of the range
+  std::uint8_t class_version = 0;    ///< 0: that of the table; 1 for applications
   std::uint32_t oui = 0;             ///< 24 bits; for vendor classes with an OUI
 };
 

@@ -30,13 +30,14 @@ enum {
 };
 
 typedef struct class_facts {
-  guint8 value, version, data; /* data: offset of the attribute */
+  guint8 first, last, version, data; /* version 0: any; data: offset of the attribute */
   parley_mad_id format;
   const char* prefix; /* "SubnAdm" of SubnAdmGet */
 } class_facts;
 
 static const class_facts classes[] = {
-#define PARLEY_X(name, value, version, format, data, prefix) {value, version, data, PARLEY_MAD_ID_##format, prefix},
+#define PARLEY_X(name, first, last, version, format, data, rmpp, prefix) \
+  {first, last, version, data, PARLEY_MAD_ID_##format, prefix},
     PARLEY_MAD_CLASSES(PARLEY_X)
 #undef PARLEY_X
 };
@@ -61,12 +62,10 @@ typedef struct datagram {
   gboolean table;
 } datagram;
 
-/* Vendor classes have one row for each range. */
+/* Classes of vendors and of applications have one row for each range. */
 static const class_facts* facts_of(guint8 mgmt_class) {
-  if (mgmt_class > CLASS_vendor && mgmt_class <= PARLEY_MAD_VENDOR_LAST) mgmt_class = CLASS_vendor;
-  if (mgmt_class > CLASS_vendor_oui && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST) mgmt_class = CLASS_vendor_oui;
   for (guint i = 0; i < G_N_ELEMENTS(classes); i++)
-    if (classes[i].value == mgmt_class) return &classes[i];
+    if (classes[i].first <= mgmt_class && mgmt_class <= classes[i].last) return &classes[i];
   return NULL;
 }
 
@@ -74,8 +73,12 @@ static const class_facts* facts_of(guint8 mgmt_class) {
  * A10). */
 static guint structure_of(guint8 mgmt_class, guint16 attribute, guint8 first) {
   enum { CHANNEL_ADAPTER = 2 };
-  const guint8 wanted = mgmt_class == CLASS_subn_directed ? CLASS_subn : mgmt_class;
-  if (attribute == 0 || wanted == CLASS_vendor || wanted == CLASS_vendor_oui)
+  const class_facts* const facts = facts_of(mgmt_class);
+  if (attribute == 0 || facts == NULL) return PARLEY_MAD_NONE;
+  const guint8 wanted = facts->first == CLASS_subn_directed ? CLASS_subn
+                        : facts->first == CLASS_vendor_oui  ? CLASS_vendor
+                                                            : facts->first;
+  if (wanted == CLASS_vendor && attribute > PARLEY_MAD_COMMON_ATTRIBUTE_LAST)
     return PARLEY_MAD_NONE; /* the vendor is unknown */
   for (guint i = 0; i < G_N_ELEMENTS(attributes); i++) {
     const guint8 id = attributes[i].structure;
@@ -96,7 +99,7 @@ static datagram read_header(tvbuff_t* tvb, gint have) {
   d.attribute = tvb_get_ntohs(tvb, 16);
   d.facts = facts_of(d.mgmt_class);
   /* Another version may have other structures. */
-  if (d.facts != NULL && d.facts->version == tvb_get_guint8(tvb, 2) &&
+  if (d.facts != NULL && (d.facts->version == 0 || d.facts->version == tvb_get_guint8(tvb, 2)) &&
       tvb_get_guint8(tvb, 0) == PARLEY_IB_MAD_BASE_VERSION) {
     d.data = d.facts->data;
     d.format = d.facts->format;
@@ -146,10 +149,10 @@ static void status_words(const datagram* d, parley_text* line) {
 static void title_words(const datagram* d, gboolean body, parley_text* line) {
   const value_string* const methods = parley_mad_names(PARLEY_MAD_KIND_method);
   const char* const method = try_val_to_str(d->method, methods);
-  const gboolean vendor = d->facts != NULL && (d->facts->value == CLASS_vendor || d->facts->value == CLASS_vendor_oui);
+  const gboolean range = d->facts != NULL && d->facts->first != d->facts->last;
   if (d->facts != NULL) parley_text_add(line, d->facts->prefix);
-  if (d->facts == NULL || vendor) {
-    add_hex(line, vendor ? " " : "class ", d->mgmt_class, 2);
+  if (d->facts == NULL || range) {
+    add_hex(line, range ? " " : "class ", d->mgmt_class, 2);
     parley_text_add(line, " ");
   } else if (method == NULL) {
     parley_text_add(line, " ");
@@ -289,7 +292,9 @@ static void mark_all(void) {
   mark(PARLEY_MAD_ID_MadHeader);
   for (guint i = 0; i < G_N_ELEMENTS(classes); i++) mark(classes[i].format);
   for (guint i = 0; i < G_N_ELEMENTS(attributes); i++)
-    if (attributes[i].mgmt_class != CLASS_comm_mgt && attributes[i].mgmt_class != CLASS_vendor)
+    if (attributes[i].mgmt_class != CLASS_comm_mgt &&
+        (attributes[i].mgmt_class != CLASS_vendor ||
+         parley_mad_structures[attributes[i].structure].attribute <= PARLEY_MAD_COMMON_ATTRIBUTE_LAST))
       mark(attributes[i].structure);
   mark(PARLEY_MAD_ID_CaCongestionLog);
 #define PARLEY_X(first, last, structure) mark(PARLEY_MAD_ID_##structure);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
 /* InfiniBand's management datagrams for C programs, in libparley.so.1: requests by name or by number, to any port of the
- * subnet and to subnet administration, blocking or polled. docs/mad.md is an introduction; parley/wire/mad.h has the
+ * subnet and to subnet administration, blocking or polled; and answers to the requests of others. docs/mad.md is an introduction; parley/wire/mad.h has the
  * structures and their members.
  *
  * The rules of parley.h apply: results below 0 are -PARLEY_E_..., parley_last_error() returns the message, handles are looked
@@ -16,7 +16,7 @@
  * Bounds. A request ends after its time limit and its retries. At most PARLEY_MAD_REQUESTS_MAX requests of a port are open,
  * including those whose replies have not been taken.
  *
- * Incoming requests, traps and reports are dropped: this interface only sends requests. */
+ * Incoming requests, traps and reports are dropped, unless parley_mad_serve() has registered for them. */
 #ifndef PARLEY_MAD_H
 #define PARLEY_MAD_H
 
@@ -110,17 +110,19 @@ struct parley_mad_request {
   const void* body;     /* the attribute's octets, before `set`; null: zeros */
   uint64_t component_mask; /* for subnet administration; `set` adds its bits */
   uint64_t key;            /* B_Key or CC_Key */
-  uint32_t mgmt_class;     /* by numbers: 0x01 (also for a directed route), 0x03, ... */
+  uint32_t mgmt_class;     /* by numbers: 0x01 (also for a directed route), 0x03, ... 0x4F */
   uint16_t method_number;  /* 1 to 0x7F */
   uint16_t attribute_number;
-  uint32_t oui;        /* 24 bits, for a vendor class that has one */
-  uint32_t timeout_ms; /* 0: the port's setting */
-  uint32_t retries;    /* 0: the port's setting; or PARLEY_MAD_NO_RETRIES */
-  uint32_t reserved;   /* must be 0 */
-  void* user;          /* returned in the reply */
+  uint32_t oui;           /* 24 bits, for a vendor class that has one */
+  uint32_t timeout_ms;    /* 0: the port's setting */
+  uint32_t retries;       /* 0: the port's setting; or PARLEY_MAD_NO_RETRIES */
+  uint32_t reserved;      /* must be 0 */
+  void* user;             /* returned in the reply */
+  uint32_t class_version; /* by numbers: 0: the class's; for applications (0x10 to 0x2F), which have their own, 1 */
+  uint32_t reserved2;     /* must be 0 */
 };
 #define PARLEY_MAD_REQUEST_INIT \
-  { sizeof(struct parley_mad_request), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(struct parley_mad_request), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /* Why there is no answer, or no usable one. */
 enum parley_mad_fault {
@@ -218,6 +220,91 @@ PARLEY_API int parley_mad_poll(parley_mad* port, struct parley_mad_reply* out);
  *
  * Errors: PARLEY_E_BAD_HANDLE (the port; a request that was never posted, or whose reply has been taken). */
 PARLEY_API int parley_mad_cancel(parley_mad* port, uint64_t id);
+
+/* ---- answers ------------------------------------------------------------------------------------------------------ */
+
+#define PARLEY_MAD_INCOMING_MAX 256
+
+/* Which requests of others a port receives. */
+struct parley_mad_service {
+  uint32_t size;
+  uint32_t mgmt_class;    /* 0x10 to 0x2F: an application; 0x09 to 0x0F, 0x30 to 0x4F: a vendor; 0x03, ... */
+  uint32_t class_version; /* 0: the class's; 1 for applications, which have their own */
+  uint32_t oui;           /* 24 bits, for a vendor class that has one */
+  uint64_t methods[2];    /* bit n % 64 of methods[n / 64]: method n, 1 to 0x7F; both 0: Get and Set */
+};
+#define PARLEY_MAD_SERVICE_INIT                          \
+  {                                                      \
+    sizeof(struct parley_mad_service), 0, 0, 0, { 0, 0 } \
+  }
+
+/** Registers for requests, traps and reports of others, which parley_mad_receive() returns from then on.
+ *
+ * A port can register for several classes, and again for one with other methods. Requests that it has not registered for are
+ * dropped without an answer, as by the kernel.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NOT_PERMITTED (another program has registered; ibsim, which
+ * delivers requests to no program), PARLEY_E_PEER_CLOSED, PARLEY_E_IO, PARLEY_E_NO_SPACE (64 registrations), PARLEY_E_NO_MEMORY. */
+PARLEY_API int parley_mad_serve(parley_mad* port, const struct parley_mad_service* service);
+
+/* The pointers are valid until the port's next parley_mad_receive() or parley_mad_close(), or until the request is answered. */
+struct parley_mad_incoming {
+  uint32_t size;
+  uint32_t mgmt_class;
+  uint64_t id; /* for parley_mad_respond() */
+  uint32_t class_version;
+  uint32_t oui; /* 0 if the class has none */
+  uint16_t method;
+  uint16_t attribute;
+  uint32_t modifier; /* attribute modifier */
+  uint64_t transaction_id;
+  const uint8_t* body;   /* the attribute, and what follows it */
+  const char* structure; /* the attribute's type, for parley_mad_get(); null: unknown, or the body is too short */
+  const uint8_t* mad;    /* the whole datagram of 256 octets, or the message if it came in segments */
+  uint32_t body_length;
+  uint32_t mad_length;
+  const char* path; /* to the requester, for a request to it: "IBPath(DLID=5,dqpn=1)" */
+  uint32_t qpn;     /* the requester's queue pair */
+  uint16_t lid;     /* its LID; 0 over RoCE */
+  uint16_t pkey;    /* P_Key of the packet */
+  uint8_t gid[16];  /* its GID; zeros if the packet had no GRH */
+  uint32_t answers; /* 0: the method has no answer (Send); parley_mad_respond() is not needed */
+  uint32_t reserved;
+};
+#define PARLEY_MAD_INCOMING_INIT \
+  { sizeof(struct parley_mad_incoming), 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, NULL, 0, 0, 0, {0}, 0, 0 }
+
+/** Takes the next request of another port. parley_mad_progress() receives them; parley_mad_fd() is readable while there are any.
+ *
+ * Returns 1, or 0 if there is none. Set `out->size` first, as PARLEY_MAD_INCOMING_INIT does. Up to PARLEY_MAD_INCOMING_MAX
+ * requests can be without an answer; answer or drop each. Further ones wait; if as many wait, the next are dropped.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE (PARLEY_MAD_INCOMING_MAX are unanswered),
+ * PARLEY_E_PEER_CLOSED, PARLEY_E_IO, PARLEY_E_NO_MEMORY (the request stays queued). */
+PARLEY_API int parley_mad_receive(parley_mad* port, struct parley_mad_incoming* out);
+
+struct parley_mad_response {
+  uint32_t size;
+  uint32_t status; /* 0, or why the request is refused: IBA 13.4.7, 16 bits; busy is 1, unsupported method 8, ... */
+  const void*
+      body; /* the attribute's octets, or the records of a table; null: with a status the request's, else zeros */
+  uint64_t
+      body_length; /* more than fits into a datagram: by RMPP, for GetTable, GetTraceTable and GetMulti of a class with RMPP */
+  uint32_t record_size; /* octets of each record in `body`, for a table of subnet administration */
+  uint32_t reserved;    /* must be 0 */
+};
+#define PARLEY_MAD_RESPONSE_INIT \
+  { sizeof(struct parley_mad_response), 0, NULL, 0, 0, 0 }
+
+/** Answers a request, or drops it if `response` is null.
+ *
+ * The answer has the request's headers. It is sent by parley_mad_progress(). A table, and every answer to such a method of a
+ * vendor class with an OUI, goes by RMPP, which retransmits lost segments.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE (the port; no such request, or it is answered), PARLEY_E_INVALID_ARGUMENT (the body is too long;
+ * the method has no answer; an error for a trap), PARLEY_E_NO_SPACE (too many answers wait to be sent: the request stays),
+ * PARLEY_E_PEER_CLOSED, PARLEY_E_IO, PARLEY_E_NO_MEMORY. */
+PARLEY_API int parley_mad_respond(parley_mad* port, uint64_t id, const struct parley_mad_response* response);
 
 /** The name of a fault: "timeout".
  *

@@ -15,8 +15,6 @@ namespace parley::sim::subnet {
 namespace {
 
 using Words = std::string_view;
-constexpr auto directed_class = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed);
-constexpr auto lid_class = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn);
 
 tl::unexpected<std::string> misread(std::string text) { return tl::unexpected(std::move(text)); }
 std::string shown(Words word) { return printable(word, false); }
@@ -168,6 +166,12 @@ Said<void> check_meant(const FaultRule& rule) {
   return {};
 }
 
+/// Whether a MAD's class is that of a rule, or in the range that begins with it.
+bool is_of(std::uint8_t mgmt_class, wire::mad::MgmtClass rule) {
+  const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(mgmt_class);
+  return facts != nullptr && wire::mad::same_rpcs(facts->mgmt_class) == wire::mad::same_rpcs(rule);
+}
+
 /// Whether the text begins like the MADs of a rule, and not with the name of a node.
 bool names_mads(Words text) {
   const Words word = take_word(text);
@@ -266,8 +270,7 @@ bool Faults::hits(FaultRule& rule, ConstBytes mad, std::uint32_t node) {
   const FaultMatch& match = rule.match;
   if (rule.at || rule.action == FaultAction::vl15) return false;
   if (match.node != nowhere && match.node != node) return false;
-  const std::uint8_t mgmt_class = mad[1] == directed_class ? lid_class : mad[1];
-  if (match.mgmt_class && *match.mgmt_class != mgmt_class) return false;
+  if (match.mgmt_class && !is_of(mad[1], static_cast<wire::mad::MgmtClass>(*match.mgmt_class))) return false;
   if (match.method && *match.method != mad[3]) return false;
   if (match.attribute && *match.attribute != read_bits(mad, 128, 16)) return false;
   ++rule.seen;

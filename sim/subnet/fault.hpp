@@ -40,7 +40,8 @@ enum class FaultAction : std::uint8_t {
 
 /// The MADs that a rule selects.
 struct FaultMatch {
-  std::optional<std::uint8_t> mgmt_class;  ///< 0x01 includes directed route
+  std::optional<std::uint8_t>
+      mgmt_class;  ///< 0x01 includes directed route; the first class of a range includes the range
   std::optional<std::uint8_t> method;
   std::optional<std::uint16_t> attribute;
   std::uint32_t node = nowhere;  ///< the node whose agent or client received or sent it; nowhere: any

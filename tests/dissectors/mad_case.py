@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import harness
 
 FOLDER = harness.SOURCE / "include/parley/wire"
-FILES = "common smp sa cm pm cc gs".split()
+FILES = "common smp sa cm pm cc gs ssa".split()
 TEXT = "".join((FOLDER / f"{name}.h").read_text(encoding="utf-8") for name in ["mad", *(f"mad_{name}" for name in FILES)])
 NUMBER = r"(0x\w+|\d+)"
 CM_MESSAGES = range(0x10, 0x1B)
@@ -33,8 +33,8 @@ def members_of(macro):
 # structure: (octets, attribute, members)
 STRUCTURES = {name: (int(octets), int(attribute, 0), members_of(macro)) for name, octets, attribute, _, macro in
               (row for file in FILES for row in rows(f"{file.upper()}_STRUCTURES", "T"))}
-# name: (class, version, format, where the attribute begins)
-CLASSES = {row[0]: (int(row[1], 0), int(row[2]), row[3], int(row[4])) for row in rows("CLASSES", "X")}
+# name: (first class, last class, version or 0, format, where the attribute begins)
+CLASSES = {row[0]: (int(row[1], 0), int(row[2], 0), int(row[3]), row[4], int(row[5])) for row in rows("CLASSES", "X")}
 LEGAL = [tuple(row) for row in rows("LEGAL", "L")]  # structure, class, methods
 METHODS = {row[0]: int(row[1], 0) for row in rows("METHODS", "X")}
 TRAPS = [(int(first), int(last), name) for first, last, name in rows("TRAP_DETAILS", "X")]
@@ -43,9 +43,9 @@ TRAPS = [(int(first), int(last), name) for first, last, name in rows("TRAP_DETAI
 def shown_members():
     """{(structure, member)} of numbers, texts and octets that a datagram may show: not messages of the CM, which have other fields, nor
     vendors' attributes, which nothing in a datagram tells apart."""
-    found, left = set(), ["MadHeader", "CaCongestionLog", *(row[2] for row in CLASSES.values()), *(row[2] for row in TRAPS),
+    found, left = set(), ["MadHeader", "CaCongestionLog", *(row[3] for row in CLASSES.values()), *(row[2] for row in TRAPS),
                           *(structure for structure, name, _ in LEGAL if name not in ("comm_mgt", "vendor"))]
-    formats = {row[2] for row in CLASSES.values()}
+    formats = {row[3] for row in CLASSES.values()}
     while left:
         structure = left.pop()
         for member, (*_, kind) in STRUCTURES[structure][2].items():

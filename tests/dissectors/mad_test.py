@@ -60,7 +60,7 @@ def drawn(chance):
     """(datagram, queue pair): every request and answer of the table, what is not in it, other versions."""
     traps = itertools.cycle([trap for first, last, _ in mad.TRAPS for trap in (first - 1, first, last, last + 1)])
     for structure, name, methods in mad.LEGAL:
-        number_, version, _, data = mad.CLASSES[name]
+        first, last, version, *_ = mad.CLASSES[name]
         attribute = mad.STRUCTURES[structure][1]
         if name == "comm_mgt" and attribute in mad.CM_MESSAGES:
             continue
@@ -68,8 +68,9 @@ def drawn(chance):
         answers = [method | 0x80 for method in asked if method not in (3, 5)]
         for method in (*asked, *answers) * (DRAWS_OF_VARIANTS if structure in ("Notice", "SwitchCongestionLog") else DRAWS):
             mgmt_class = chance.choice((0x01, 0x81)) if name == "subn" else chance.randrange(0x30, 0x50) if chance.randrange(3) == 0 and \
-                name == "vendor" else number_
-            octets = mad.datagram(chance, mgmt_class, version, method, attribute)
+                name == "vendor" else chance.choice(range(first, last + 1))
+            data = mad.CLASSES["vendor_oui" if mgmt_class in range(0x30, 0x50) else name][4]
+            octets = mad.datagram(chance, mgmt_class, version or chance.randrange(1, 256), method, attribute)
             if structure == "Notice" and chance.randrange(8):
                 octets[data] |= 0x80
                 octets[data + 4:data + 6] = next(traps).to_bytes(2, "big")
@@ -82,7 +83,7 @@ def drawn(chance):
             for at in range(data, len(octets), stride or len(octets)):
                 mad.settle(chance, octets, structure, at)
             yield bytes(octets), 0 if name == "subn" else 1
-    for mgmt_class, version, attribute in ((0x01, 2, 0x15), (0x02, 1, 0x11), (0x03, 1, 0x35), (0x09, 1, 0x17), (0x0A, 1, 0x17), (0x30, 1, 0x10),
+    for mgmt_class, version, attribute in ((0x01, 2, 0x15), (0x02, 1, 0x11), (0x03, 1, 0x35), (0x09, 1, 0x17), (0x0A, 1, 0x17), (0x10, 1, 0x10), (0x2F, 7, 0x1000), (0x30, 1, 0x10),
                                            (0x4F, 1, 0x11), (0x50, 1, 1), (0x21, 1, 0x12), (0x04, 1, 0x7777), (0x06, 1, 0), (0x01, 1, 0xFF17)):
         for method in (0x01, 0x02, 0x81, 0x77, 0x92):
             yield bytes(mad.datagram(chance, mgmt_class, version, method, attribute)), 1
@@ -206,7 +207,7 @@ class Sweep(Alike):
     def test_fields_are_those_of_the_table(self):
         listed = {row.split("\t")[2] for row in self.tshark.run("-G", "fields").stdout.splitlines() if "\tparley.mad." in row}
         members = {tuple(name.split(".")[2:]) for name in listed if name.count(".") == 3}
-        data = {(row[2], "data") for row in mad.CLASSES.values()} & members
+        data = {(row[3], "data") for row in mad.CLASSES.values()} & members
         self.assertEqual(members - data, mad.shown_members())
 
     def test_links_of_infiniband(self):
@@ -297,7 +298,7 @@ class Beside(Case):
         chance, capture = random.Random(SEED + 2), ib.Frames()
         for octets, qpn in drawn(chance):
             capture.add(ib.v2(packet(octets, qpn)))
-        port_info, state = mad.CLASSES["subn"][3], mad.STRUCTURES["PortInfo"][2]["port_state"][0]
+        port_info, state = mad.CLASSES["subn"][4], mad.STRUCTURES["PortInfo"][2]["port_state"][0]
         for value in range(256):
             answer = mad.datagram(chance, 0x01, 1, 0x81, mad.STRUCTURES["PortInfo"][1])
             answer[port_info + state] = value

@@ -49,6 +49,9 @@ class Ping(CliTest):
         self.assertEqual(done.code, 1, done)  # of another class
         self.assertEqual(done.event("unanswered")["fault"], "status")
         self.assertTrue(re.search(rf"> GID {GID} QP 1 .*\n.*< GID {GID} QP 1 ", done.err), done.err)
+        done = run("mad", "query", "ApplicationGet", "ClassPortInfo", GID, "class=0x2F", "version=2", "--json", "--transport", f"roce:{CLIENT}")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("Application 0x2F Get(ClassPortInfo)", str(done.event("unanswered")))
 
     def test_what_cannot_be_is_refused(self):
         self.serve()

@@ -86,7 +86,7 @@ class Pings {
     return {.mgmt_class = MgmtClass::vendor_oui,
             .method = args_.size > 0 ? Method::get_table : Method::get,
             .modifier = args_.size,
-            .vendor_class = ping_class,
+            .class_number = ping_class,
             .oui = ping_oui};
   }
   void show(const mad::RawReply& reply, Duration took) {

@@ -113,9 +113,11 @@ struct Headers {
 }  // namespace
 
 const Layout* attribute_layout(MgmtClass mgmt_class, std::uint16_t attribute, std::uint8_t first) {
-  if (attribute == 0) return nullptr;
-  const MgmtClass wanted = same_rpcs(mgmt_class);
-  if (wanted == MgmtClass::vendor) return nullptr;  // attributes depend on the vendor
+  const ClassFacts* facts = facts_of_class(static_cast<std::uint32_t>(mgmt_class));
+  if (attribute == 0 || facts == nullptr) return nullptr;
+  const MgmtClass wanted = same_rpcs(facts->mgmt_class);
+  if (wanted == MgmtClass::vendor && attribute > PARLEY_MAD_COMMON_ATTRIBUTE_LAST)
+    return nullptr;  // depends on the vendor
   if (wanted == MgmtClass::cc && attribute == SwitchCongestionLog::attribute && first == 2)
     return &CaCongestionLog::layout;
   for (const LegalRow& row : legal_rows) {
@@ -137,7 +139,7 @@ Result<Decoded> decode(ConstBytes mad) {
   out.class_version = header->get(MadHeader::class_version);
   const ClassFacts* facts = facts_of_class(static_cast<std::uint32_t>(out.mgmt_class));
   const Layout* format = facts != nullptr ? &layout_of(facts->format) : &MadHeader::layout;
-  if (facts != nullptr && facts->version == out.class_version && out.base_version == PARLEY_IB_MAD_BASE_VERSION)
+  if (facts != nullptr && facts->has_version(out.class_version) && out.base_version == PARLEY_IB_MAD_BASE_VERSION)
     out.data = facts->data;
   else
     format = &MadHeader::layout;  // another version may have other structures
@@ -158,9 +160,9 @@ std::string title(const Decoded& decoded) {
   const ClassFacts* facts = facts_of_class(number);
   const std::string method = method_name(decoded), attribute = attribute_name(decoded);
   if (facts == nullptr) return fmt::format("class 0x{:02X} {}({})", number, method, attribute);
-  const bool vendor = facts->prefix == "Vend";
-  return fmt::format("{}{}{}{}({})", facts->prefix, vendor ? fmt::format(" 0x{:02X} ", number) : "",
-                     method.starts_with("method") && !vendor ? " " : "", method, attribute);
+  const bool range = facts->is_range();
+  return fmt::format("{}{}{}{}({})", facts->prefix, range ? fmt::format(" 0x{:02X} ", number) : "",
+                     method.starts_with("method") && !range ? " " : "", method, attribute);
 }
 
 // IBA §13.4.7; the upper octet is class-specific.

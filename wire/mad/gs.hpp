@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Structures of parley/wire/mad_gs.h: baseboard and device management, SNMP tunneling, vendors.
+// Structures of parley/wire/mad_gs.h: baseboard and device management, SNMP tunneling, vendors, applications.
 #pragma once
 #include "wire/mad/common.hpp"
 

@@ -8,6 +8,7 @@
 #include "wire/mad/gs.hpp"
 #include "wire/mad/pm.hpp"
 #include "wire/mad/sa.hpp"
+#include "wire/mad/ssa.hpp"
 #include "wire/mad/transport.hpp"
 
 namespace parley::wire::mad {

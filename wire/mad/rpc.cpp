@@ -35,11 +35,12 @@ void set_keys(MutBytes mad, MgmtClass mgmt_class, const RequestOptions& options)
 Datagram detail::build(const ClassFacts& facts, Method method, std::uint16_t attribute, ConstBytes body,
                        const RequestOptions& options) {
   Datagram out{};
-  const bool vendor = facts.prefix == "Vend" && options.mgmt_class != 0;
+  const std::uint8_t version = options.class_version != 0 ? options.class_version : facts.version;
+  const bool given = facts.is_range() && options.mgmt_class != 0;
   MadHeader header;
   header.set(MadHeader::base_version, PARLEY_IB_MAD_BASE_VERSION)
-      .set(MadHeader::mgmt_class, vendor ? static_cast<MgmtClass>(options.mgmt_class) : facts.mgmt_class)
-      .set(MadHeader::class_version, facts.version)
+      .set(MadHeader::mgmt_class, given ? static_cast<MgmtClass>(options.mgmt_class) : facts.mgmt_class)
+      .set(MadHeader::class_version, version != 0 ? version : std::uint8_t{1})
       .set(MadHeader::method, method)
       .set(MadHeader::transaction_id, options.transaction_id)
       .set(MadHeader::attribute_id, attribute)

@@ -26,26 +26,30 @@ inline constexpr LegalRow legal_rows[] = {
 #undef PARLEY_X
 };
 
+/// A class, or a range of classes: those of vendors and of applications.
 struct ClassFacts {
-  MgmtClass mgmt_class;
-  std::uint8_t version;
-  std::uint8_t data;  ///< the octet at which the attribute begins
+  MgmtClass mgmt_class;  ///< the first of the range
+  std::uint8_t last;
+  std::uint8_t version;  ///< 0: each class of the range has its own
+  std::uint8_t data;     ///< the octet at which the attribute begins
   StructureId format;
+  bool rmpp;                ///< its datagrams have RMPP's header (IBA §13.6.2)
   std::string_view prefix;  ///< "SubnAdm" of SubnAdmGet
+
+  constexpr bool is_range() const { return static_cast<std::uint32_t>(mgmt_class) != last; }
+  constexpr bool has_version(std::uint8_t other) const { return version == 0 || version == other; }
 };
 inline constexpr ClassFacts class_rows[] = {
-#define PARLEY_X(name, value, version, format, data, prefix) \
-  {MgmtClass::name, version, data, StructureId::format, prefix},
+#define PARLEY_X(name, first, last, version, format, data, rmpp, prefix) \
+  {MgmtClass::name, last, version, data, StructureId::format, (rmpp) != 0, prefix},
     PARLEY_MAD_CLASSES(PARLEY_X)
 #undef PARLEY_X
 };
 
-/// The entry for a MAD's class octet; each of the two vendor ranges has one entry. Null for an unknown class.
+/// The entry for a MAD's class octet. Null for an unknown class.
 constexpr const ClassFacts* facts_of_class(std::uint32_t mgmt_class) {
-  if (mgmt_class > 0x09 && mgmt_class <= PARLEY_MAD_VENDOR_LAST) mgmt_class = 0x09;
-  if (mgmt_class > 0x30 && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST) mgmt_class = 0x30;
   for (const ClassFacts& row : class_rows)
-    if (static_cast<std::uint32_t>(row.mgmt_class) == mgmt_class) return &row;
+    if (static_cast<std::uint32_t>(row.mgmt_class) <= mgmt_class && mgmt_class <= row.last) return &row;
   return nullptr;
 }
 
@@ -93,7 +97,8 @@ struct RequestOptions {
   std::uint32_t attribute_modifier = 0;
   std::uint64_t key = 0;             ///< M_Key, SM_Key, B_Key or CC_Key; ignored for classes without one
   std::uint64_t component_mask = 0;  ///< subnet administration; ComponentMask
-  std::uint8_t mgmt_class = 0;       ///< vendor classes: the class octet; 0: the first of the range
+  std::uint8_t mgmt_class = 0;       ///< vendor and application classes: the class octet; 0: the first of the range
+  std::uint8_t class_version = 0;    ///< 0: that of the table; 1 where the table has none
   std::uint32_t oui = 0;             ///< 24 bits; vendor classes with an OUI
 };
 

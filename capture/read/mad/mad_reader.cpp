@@ -22,8 +22,7 @@ bool is_mad(const TransportPacket& p) {
 /// The kernel reassembles RMPP tables of these classes and delivers, and captures, them as one datagram.
 bool may_be_longer(ConstBytes mad) {
   const auto* facts = mad.size() > 1 ? wire::mad::facts_of_class(mad[1]) : nullptr;
-  return facts != nullptr &&
-         (facts->mgmt_class == wire::mad::MgmtClass::subn_adm || facts->mgmt_class == wire::mad::MgmtClass::vendor_oui);
+  return facts != nullptr && facts->rmpp;
 }
 
 std::string damage_of(const TransportPacket& p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
 /* Management datagrams (IBA vol. 1 §13): classes, methods, names of values, and the methods of each attribute. The structures
- * are in mad_common.h, mad_smp.h, mad_sa.h, mad_cm.h, mad_pm.h, mad_cc.h, mad_gs.h and mad_transport.h. All fields are
+ * are in mad_common.h, mad_smp.h, mad_sa.h, mad_cm.h, mad_pm.h, mad_cc.h, mad_gs.h, mad_ssa.h and mad_transport.h. All fields are
  * big-endian.
  *
  * PARLEY_MAD_<STRUCTURE>(F, S, R) lists the members of a structure in order, without gaps:
@@ -20,6 +20,7 @@
 #include "parley/wire/mad_pm.h"
 #include "parley/wire/mad_sa.h"
 #include "parley/wire/mad_smp.h"
+#include "parley/wire/mad_ssa.h"
 #include "parley/wire/mad_transport.h"
 
 #define PARLEY_MAD_STRUCTURES(T)  \
@@ -30,6 +31,7 @@
   PARLEY_MAD_PM_STRUCTURES(T)     \
   PARLEY_MAD_CC_STRUCTURES(T)     \
   PARLEY_MAD_GS_STRUCTURES(T)     \
+  PARLEY_MAD_SSA_STRUCTURES(T)    \
   PARLEY_MAD_TRANSPORT_STRUCTURES(T)
 
 /* X(name, value, text): IBA §13.4.5 and §15.2.2. A response also has bit 7: PARLEY_IB_MAD_RESPONSE. */
@@ -63,21 +65,24 @@
 #define PARLEY_MAD_GET_MULTI (1U << 0x14)
 #define PARLEY_MAD_DELETE (1U << 0x15)
 
-/* X(name, class, class version, format, octets before the attribute, prefix of its method names): IBA §13.4.4. */
-#define PARLEY_MAD_CLASSES(X)                                         \
-  X(subn, 0x01, 1, SmpFormat, 64, "Subn")                             \
-  X(subn_directed, 0x81, 1, DirectedSmpFormat, 64, "Subn")            \
-  X(subn_adm, 0x03, 2, SaFormat, 56, "SubnAdm")                       \
-  X(perf, 0x04, 1, PmFormat, 64, "Performance")                       \
-  X(bm, 0x05, 1, BmFormat, 64, "BM")                                  \
-  X(dev_mgt, 0x06, 1, DmFormat, 64, "DevMgt")                         \
-  X(comm_mgt, 0x07, 2, CmFormat, 24, "CommMgt")                       \
-  X(snmp, 0x08, 1, SnmpFormat, 64, "SNMP")                            \
-  X(vendor, 0x09, 1, VendorFormat, 24, "Vend")        /* to 0x0F */   \
-  X(cc, 0x21, 2, CcFormat, 64, "CC")                  /* Annex A10 */ \
-  X(vendor_oui, 0x30, 1, VendorOuiFormat, 40, "Vend") /* to 0x4F */
-#define PARLEY_MAD_VENDOR_LAST 0x0F
-#define PARLEY_MAD_VENDOR_OUI_LAST 0x4F
+/* X(name, first class, last class, class version, format, octets before the attribute, 1: with RMPP, prefix of its method
+ * names): IBA §13.4.4, §13.6.2. A class in the range of another row (CC among the applications, Annex A10) is in a row before
+ * it. Class version 0: each application chooses its own. */
+#define PARLEY_MAD_CLASSES(X)                                            \
+  X(subn, 0x01, 0x01, 1, SmpFormat, 64, 0, "Subn")                       \
+  X(subn_directed, 0x81, 0x81, 1, DirectedSmpFormat, 64, 0, "Subn")      \
+  X(subn_adm, 0x03, 0x03, 2, SaFormat, 56, 1, "SubnAdm")                 \
+  X(perf, 0x04, 0x04, 1, PmFormat, 64, 0, "Performance")                 \
+  X(bm, 0x05, 0x05, 1, BmFormat, 64, 0, "BM")                            \
+  X(dev_mgt, 0x06, 0x06, 1, DmFormat, 64, 0, "DevMgt")                   \
+  X(comm_mgt, 0x07, 0x07, 2, CmFormat, 24, 0, "CommMgt")                 \
+  X(snmp, 0x08, 0x08, 1, SnmpFormat, 64, 0, "SNMP")                      \
+  X(vendor, 0x09, 0x0F, 1, VendorFormat, 24, 0, "Vend")                  \
+  X(cc, 0x21, 0x21, 2, CcFormat, 64, 0, "CC")                            \
+  X(ssa, 0x2C, 0x2C, 1, ApplicationFormat, 24, 0, "Ssa")                 \
+  X(application, 0x10, 0x2F, 0, ApplicationFormat, 24, 0, "Application") \
+  X(vendor_oui, 0x30, 0x4F, 1, VendorOuiFormat, 40, 1, "Vend")
+#define PARLEY_MAD_COMMON_ATTRIBUTE_LAST 0x000F /* those of a class of its own begin after it: IBA §13.4.8 */
 #define PARLEY_MAD_PATH_MAX 64 /* octets of a directed route, including its unused first one: IBA §14.2.1.2 */
 #define PARLEY_MAD_PERMISSIVE_LID 0xFFFF
 
@@ -139,7 +144,9 @@
   X(link_speed_ext2, PARLEY_MAD_LINK_SPEEDS_EXT2)  \
   X(port_capability, PARLEY_MAD_PORT_CAPABILITIES) \
   X(join_state, PARLEY_MAD_JOIN_STATES)            \
-  X(rmpp_flags, PARLEY_MAD_RMPP_FLAGS)
+  X(rmpp_flags, PARLEY_MAD_RMPP_FLAGS)             \
+  X(ssa_roles, PARLEY_SSA_ROLES)                   \
+  X(ssa_node_flags, PARLEY_SSA_NODE_FLAGS)
 
 #define PARLEY_MAD_NODE_TYPES(X) X(channel_adapter, 1, "channel adapter") X(switch_, 2, "switch") X(router, 3, "router")
 #define PARLEY_MAD_PORT_STATES(X) \
@@ -196,7 +203,11 @@
   X(dev_mgt, 0x06, "device management")                       \
   X(comm_mgt, 0x07, "communication management")               \
   X(snmp, 0x08, "SNMP tunneling")                             \
-  X(vendor, 0x09, "vendor") X(vendor_oui, 0x30, "vendor with OUI") X(cc, 0x21, "congestion control")
+  X(vendor, 0x09, "vendor")                                   \
+  X(application, 0x10, "application")                         \
+  X(ssa, 0x2C, "scalable subnet administration")              \
+  X(cc, 0x21, "congestion control")                           \
+  X(vendor_oui, 0x30, "vendor with OUI")
 #define PARLEY_MAD_LINK_WIDTHS(X) X(x1, 1, "1x") X(x4, 2, "4x") X(x8, 4, "8x") X(x12, 8, "12x") X(x2, 16, "2x")
 #define PARLEY_MAD_LINK_SPEEDS(X) X(sdr, 1, "2.5 Gb/s") X(ddr, 2, "5 Gb/s") X(qdr, 4, "10 Gb/s")
 #define PARLEY_MAD_LINK_SPEEDS_EXT(X) \
@@ -246,6 +257,10 @@
   L(ClassPortInfo, dev_mgt, PARLEY_MAD_GET | PARLEY_MAD_SET)                                              \
   L(ClassPortInfo, snmp, PARLEY_MAD_GET)                                                                  \
   L(ClassPortInfo, subn_adm, PARLEY_MAD_GET)                                                              \
+  L(ClassPortInfo, cc, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                   \
+  L(ClassPortInfo, vendor, PARLEY_MAD_GET | PARLEY_MAD_SET)                                               \
+  L(ClassPortInfo, application, PARLEY_MAD_GET | PARLEY_MAD_SET)                                          \
+  L(ClassPortInfo, ssa, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                  \
   L(InformInfo, subn_adm, PARLEY_MAD_SET)                                                                 \
   L(Notice, subn, PARLEY_MAD_TRAP | PARLEY_MAD_TRAP_REPRESS)                                              \
   L(Notice, subn_adm, PARLEY_MAD_REPORT)                                                                  \
@@ -337,6 +352,11 @@
   L(SnmpCommunityInfo, snmp, PARLEY_MAD_SEND)                                                             \
   L(SnmpPduInfo, snmp, PARLEY_MAD_SEND)                                                                   \
   L(BKeyInfo, bm, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                        \
+  L(SsaHello, ssa, PARLEY_MAD_SET)                                                                        \
+  L(SsaParent, ssa, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                      \
+  L(SsaHookup, ssa, PARLEY_MAD_SET)                                                                       \
+  L(SsaChildLost, ssa, PARLEY_MAD_REPORT)                                                                 \
+  L(SsaLeave, ssa, PARLEY_MAD_DELETE)                                                                     \
   L(MlxGeneralInfo, vendor, PARLEY_MAD_GET)                                                               \
   L(OfaSysStatPing, vendor, PARLEY_MAD_GET)                                                               \
   L(OfaSysStatHostInfo, vendor, PARLEY_MAD_GET)                                                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* Structures of management datagrams: baseboard and device management, SNMP tunneling, vendors (IBA vol. 1 §16.2 to §16.5).
+/* Structures of management datagrams: baseboard and device management, SNMP tunneling, vendors, applications (IBA vol. 1 §16.2 to §16.6).
  * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_GS_H
 #define PARLEY_WIRE_MAD_GS_H
@@ -94,6 +94,11 @@
   S(mad_header, 0, 1, MadHeader)          \
   F(data, 24, 0, 8, 232, octets)
 
+/* IBA §16.6.1. */
+#define PARLEY_MAD_APPLICATION_FORMAT(F, S, R) \
+  S(mad_header, 0, 1, MadHeader)               \
+  F(data, 24, 0, 8, 232, octets)
+
 /* IBA §16.5.1. */
 #define PARLEY_MAD_VENDOR_OUI_FORMAT(F, S, R) \
   S(rmpp_header, 0, 1, RmppHeader)            \
@@ -170,6 +175,7 @@
   T(SnmpPduInfo, 192, 0x0011, "16.4.3.3", PARLEY_MAD_SNMP_PDU_INFO)                 \
   T(VendorFormat, 256, 0, "16.5.1", PARLEY_MAD_VENDOR_FORMAT)                       \
   T(VendorOuiFormat, 256, 0, "16.5.1", PARLEY_MAD_VENDOR_OUI_FORMAT)                \
+  T(ApplicationFormat, 256, 0, "16.6.1", PARLEY_MAD_APPLICATION_FORMAT)             \
   T(BmFormat, 256, 0, "16.2.1", PARLEY_MAD_BM_FORMAT)                               \
   T(BKeyInfo, 16, 0x0010, "16.2.3", PARLEY_MAD_B_KEY_INFO)                          \
   T(MlxGeneralInfo, 108, 0x0017, "vendor", PARLEY_MAD_MLX_GENERAL_INFO)             \

@@ -184,6 +184,28 @@ int own_port_as_recorded_in_c(parley_mad* port, uint64_t* lid) {
   return parley_mad_get("PortInfoRecord", reply.records, reply.stride, "port_info.lid", lid);
 }
 
+int serve_in_c(parley_mad* port) {
+  struct parley_mad_service service = PARLEY_MAD_SERVICE_INIT;
+  service.mgmt_class = 0x2D; /* an application; Get and Set */
+  return parley_mad_serve(port, &service);
+}
+
+int answer_in_c(parley_mad* port) {
+  struct parley_mad_incoming request = PARLEY_MAD_INCOMING_INIT;
+  int rc = parley_mad_progress(port);
+  while (rc >= 0 && (rc = parley_mad_receive(port, &request)) == 1) {
+    struct parley_mad_response response = PARLEY_MAD_RESPONSE_INIT;
+    if (request.attribute == 0x1000) {
+      response.body = "hello";
+      response.body_length = 5;
+    } else {
+      response.status = 0x0C; /* the attribute has no such method */
+    }
+    if (request.answers != 0) rc = parley_mad_respond(port, request.id, &response);
+  }
+  return rc;
+}
+
 // ---- and that it is so ------------------------------------------------------------------------------------------
 
 struct MadManual : testing::Test {
@@ -254,6 +276,30 @@ TEST_F(MadManual, SubnetAdministrationIsAskedInstead) {
   uint64_t lid = 0;
   EXPECT_EQ(own_port_as_recorded_in_c(in_c, &lid), 0) << parley_last_error();
   EXPECT_EQ(lid, self.lid);
+}
+
+TEST_F(MadManual, ACProgramAnswers) {
+  ASSERT_EQ(serve_in_c(in_c), 0) << parley_last_error();
+  parley_mad_attr self = PARLEY_MAD_ATTR_INIT;
+  ASSERT_EQ(parley_mad_query(in_c, &self), 0);
+  const auto ask = [&](std::uint16_t attribute) {
+    const Rpc rpc{.mgmt_class = wire::mad::MgmtClass::application,
+                  .method = Method::get,
+                  .attribute = attribute,
+                  .class_number = 0x2D};
+    auto running = port->start(port->raw(Path::by_lid(self.lid), rpc, {}));
+    while (!running.done()) {
+      EXPECT_TRUE(pump(*port, *opened->transport, clock_now()));
+      EXPECT_GE(answer_in_c(in_c), 0) << parley_last_error();
+      if (!running.done()) mad_driver::wait_for(*opened->transport, clock_now() + std::chrono::milliseconds(1));
+    }
+    return running.take();
+  };
+  const auto hello = ask(0x1000), other = ask(0x1001);
+  ASSERT_TRUE(hello) << hello.error().message();
+  EXPECT_EQ(std::string(hello->mad.begin() + 24, hello->mad.begin() + 29), "hello");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().status(), no_such_method);
 }
 
 TEST(MadManualServer, AnswersOrSaysWhyNot) {

@@ -117,6 +117,12 @@ class SubnetServer {
       subnet_.detach(clock_now(), id);
     } else if (control.type == ibsim::ControlType::port_info) {
       control.data = ibsim::data_with(port_info(id));
+    } else if (control.type == ibsim::ControlType::receive) {
+      auto asked = ibsim::message_in<ibsim::Receive>(control.data);
+      for (unsigned n = 0; n < 256; ++n)
+        if ((asked.classes[n / 8] >> n % 8 & 1) != 0) subnet_.set_receives(id, static_cast<std::uint8_t>(n));
+      asked.known = 1;
+      control.data = ibsim::data_with(asked);
     }
     ::sendto(control_.fd, &control, sizeof control, MSG_NOSIGNAL, address, length);
     return true;

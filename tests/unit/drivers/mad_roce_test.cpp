@@ -84,7 +84,7 @@ mad::Rpc vendor_rpc(Method method, std::uint32_t modifier = 0) {
           .method = method,
           .attribute = 0x10,
           .modifier = modifier,
-          .vendor_class = vendor_class,
+          .class_number = vendor_class,
           .oui = oui};
 }
 

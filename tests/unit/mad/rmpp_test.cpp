@@ -114,8 +114,10 @@ TEST(Rmpp, CarriesMessagesOfVendors) {
   ASSERT_EQ(first.size(), 1U);  // the window's
   EXPECT_EQ(header_of(first[0]).get(RmppHeader::data2), 217U + 2 * 4);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_TRUE(run(20000, seed, 5, {}, vendor).same) << seed;
-  EXPECT_FALSE(has_rmpp(0x09));
-  EXPECT_FALSE(has_rmpp(0x50));
+  for (unsigned mgmt_class = 0; mgmt_class < 256; ++mgmt_class)
+    EXPECT_EQ(has_rmpp(static_cast<std::uint8_t>(mgmt_class)),
+              mgmt_class == 0x03 || (mgmt_class >= 0x30 && mgmt_class <= 0x4F))
+        << mgmt_class;
   const auto refused = [](const Bytes& message) { return Sender::create(message).error().message(); };
   EXPECT_THAT(refused(Bytes(1)), testing::EndsWith("an RMPP message has 56 to 67108864 octets with its headers"));
   EXPECT_THAT(refused({1, vendor}), testing::EndsWith("an RMPP message has 40 to 67108864 octets with its headers"));

@@ -51,6 +51,30 @@ TEST(MadRpcText, TheNameSaysClassMethodAndAttribute) {
   EXPECT_EQ(trap->rpc.method, Method::trap_repress);
 }
 
+TEST(MadRpcText, AClassIsOneOfItsRange) {
+  const auto set = [](const char* method, std::initializer_list<const char*> words, Rpc& out) {
+    auto request = parse_rpc(method, "ClassPortInfo");
+    std::string wrong;
+    for (const char* word : words) wrong += set_field(*request, word);
+    out = request->rpc;
+    return wrong;
+  };
+  Rpc rpc;
+  EXPECT_EQ(set("ApplicationGet", {"class=0x2F", "version=3"}, rpc), "");
+  EXPECT_EQ(rpc.mgmt_class, MgmtClass::application);
+  EXPECT_EQ(rpc.class_number, 0x2F);
+  EXPECT_EQ(rpc.class_version, 3);
+  EXPECT_EQ(set("VendGet", {"oui=0x1405", "class=0x32"}, rpc), "");
+  EXPECT_EQ(rpc.mgmt_class, MgmtClass::vendor_oui) << "whose headers are longer";
+  EXPECT_EQ(set("VendGet", {"class=0x0A"}, rpc), "");
+  EXPECT_EQ(rpc.mgmt_class, MgmtClass::vendor);
+  EXPECT_EQ(set("VendGet", {"class=0x50"}, rpc), "class must be 0x09 to 0x0F or 0x30 to 0x4F, not '0x50'");
+  EXPECT_EQ(set("ApplicationGet", {"class=0x21"}, rpc),
+            "class must be 0x10 to 0x2F, not '0x21': its requests begin with CC");
+  EXPECT_EQ(set("VendGet", {"class=4294967305"}, rpc), "class must be 0x09 to 0x0F or 0x30 to 0x4F, not '4294967305'");
+  EXPECT_EQ(set("ApplicationGet", {"version=256"}, rpc), "version must be a number from 0 to 255, not '256'");
+}
+
 TEST(MadRpcText, OthersAreRefusedWithWhatThereIs) {
   EXPECT_THAT(parse_rpc("SubnSet", "NodeInfo").error(),
               HasSubstr("SubnSet has no attribute 'NodeInfo'; there are: GuidInfo"));

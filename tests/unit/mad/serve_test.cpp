@@ -37,6 +37,26 @@ TEST(MadRequests, AreParsedOrRefusedWithAReason) {
   EXPECT_EQ(parse_request(ConstBytes(good).first(100)).error().status, 0);
 }
 
+// IBA §16.6: methods, attributes and version of an application's class are its own.
+TEST(MadRequests, OfApplicationsAreNotHeldToTheTable) {
+  Datagram mad = request<MgmtClass::application, Method::get>(ClassPortInfo{}, {.mgmt_class = 0x2F});
+  mad[2] = 7;
+  mad[3] = 0x30;
+  mad[16] = 0x12;
+  const auto parsed = parse_request(mad);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->attribute, 0x1201);
+  EXPECT_EQ(parsed->body_view.data(), mad.data() + 24);
+  const Bytes body(232, 0xA5);
+  const auto reply = reply_to(mad, body);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ((*reply)[1], 0x2F);
+  EXPECT_EQ((*reply)[2], 7);
+  EXPECT_EQ((*reply)[3], 0xB0);
+  EXPECT_TRUE(std::equal(body.begin(), body.end(), reply->begin() + 24));
+  EXPECT_TRUE(long_reply(mad, Bytes(300)).empty()) << "no RMPP";
+}
+
 TEST(MadAnswers, KeepTheHopsOfADirectedRoute) {
   Datagram smp = request<MgmtClass::subn_directed, Method::set>(PortInfo{}, {.transaction_id = 9});
   ASSERT_TRUE(set_route(smp, {.path = std::array<std::uint8_t, 3>{0, 4, 5}}));

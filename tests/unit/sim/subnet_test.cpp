@@ -536,7 +536,7 @@ TEST(Subnet, ChoosesAmongTheClientsOfAPort) {
   const auto receiver = [&](std::uint8_t mgmt_class, std::uint32_t qp) {
     Packet packet{.dlid = static_cast<std::uint16_t>(kit.node("H00005") + 1), .dqp = qp, .sqp = 1, .mad = {}};
     packet.mad[0] = packet.mad[2] = packet.mad[3] = 1;
-    packet.mad[1] = mgmt_class;
+    packet.mad[1] = static_cast<std::uint8_t>(mgmt_class);
     kit.subnet.handle_send(kit.now, kit.client, packet);
     const auto got = kit.drain();
     EXPECT_EQ(got.size(), 1U);
@@ -606,6 +606,22 @@ TEST(Subnet, FaultsHitWhatTheyMean) {
   kit.wait(20ms);
   EXPECT_EQ(kit.drain().size(), 1U);
   for (const FaultRule& rule : kit.subnet.rules()) EXPECT_EQ(rule.hits, 1U) << rule.text;
+}
+
+// IBA §13.4.4: vendors' and applications' classes are ranges; congestion control lies in the latter.
+TEST(Subnet, AFaultOfARangeHitsEachClassOfIt) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "lose every 1st ApplicationGet(*)").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "lose every 1st VendGet(*)").has_value());
+  for (const unsigned mgmt_class : {0x09, 0x0F, 0x10, 0x21, 0x2C, 0x2D, 0x2F, 0x30, 0x4F, 0x50}) {
+    Packet packet{.dlid = 11, .dqp = 1, .sqp = 1};
+    packet.mad[0] = packet.mad[2] = packet.mad[3] = 1;
+    packet.mad[1] = static_cast<std::uint8_t>(mgmt_class);
+    kit.subnet.handle_send(kit.now, kit.client, packet);
+  }
+  EXPECT_EQ(kit.subnet.rules()[0].hits, 3U);
+  EXPECT_EQ(kit.subnet.rules()[1].hits, 4U);
 }
 
 TEST(Subnet, Vl15TakesSmpsOneAfterTheOtherAndDropsWhatFindsNoBuffer) {

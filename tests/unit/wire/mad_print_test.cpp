@@ -126,6 +126,11 @@ TEST(MadText, NamesWhatIsNotKnownByItsNumber) {
   mad[1] = 0x35;
   mad[3] = 0x01;
   EXPECT_EQ(title(*decode(mad)), "Vend 0x35 Get(attribute 0x00EE)");
+  mad[1] = 0x2F;
+  EXPECT_EQ(title(*decode(mad)), "Application 0x2F Get(attribute 0x00EE)");
+  EXPECT_EQ(decode(mad)->data, 24U);
+  mad[2] = 0x77;
+  EXPECT_EQ(decode(mad)->data, 24U) << "an application chooses the version of its class";
   EXPECT_EQ(decode(ConstBytes(mad).first(23)).error(), Errc::truncated);
 }
 
@@ -153,6 +158,24 @@ TEST(MadText, OfARealFabricIsAsReviewed) {
   }
   EXPECT_EQ(mads, 17U);
   expect_as_reviewed("mad_real_fabric.txt", titles + "--\n" + first_of_each);
+}
+
+// IBA §13.4.8.1: the same attribute in each class, behind the class's headers.
+TEST(MadText, ShowsClassPortInfoInEveryClassThatHasIt) {
+  const auto info = ClassPortInfo{}.set(ClassPortInfo::resp_time_value, 18);
+  const Datagram mads[] = {
+      request<MgmtClass::cc, Method::get>(info), request<MgmtClass::vendor, Method::get>(info, {.mgmt_class = 0x0A}),
+      request<MgmtClass::vendor_oui, Method::get>(info, {.mgmt_class = 0x32}),
+      request<MgmtClass::application, Method::set>(info, {.mgmt_class = 0x2F, .class_version = 3})};
+  const char* const titles[] = {"CCGet(ClassPortInfo)", "Vend 0x0A Get(ClassPortInfo)", "Vend 0x32 Get(ClassPortInfo)",
+                                "Application 0x2F Set(ClassPortInfo)"};
+  for (std::size_t i = 0; i < std::size(mads); ++i) {
+    const auto decoded = decode(mads[i]);
+    EXPECT_EQ(title(*decoded), titles[i]);
+    ASSERT_EQ(decoded->bodies.size(), 1U) << titles[i];
+    EXPECT_EQ(ClassPortInfo::parse(decoded->bodies[0].view)->get(ClassPortInfo::resp_time_value), 18) << titles[i];
+  }
+  EXPECT_EQ(mads[3][2], 3);
 }
 
 /// Another version's structures are not guessed at.

@@ -53,6 +53,20 @@ static_assert(!Sets<PathRecord, decltype(PathRecord::sgid), int>);
 static_assert(!Sets<PortInfo, decltype(PortInfo::port_state), int>, "an enumeration takes its own values");
 static_assert(!Sets<PathRecord, decltype(PortInfo::lid), int>);
 
+// IBA §13.4.4: classes and ranges of classes.
+constexpr bool is_row(std::uint32_t mgmt_class, MgmtClass row) {
+  const ClassFacts* facts = facts_of_class(mgmt_class);
+  return facts != nullptr && facts->mgmt_class == row;
+}
+static_assert(is_row(0x09, MgmtClass::vendor) && is_row(0x0F, MgmtClass::vendor));
+static_assert(is_row(0x10, MgmtClass::application) && is_row(0x2F, MgmtClass::application));
+static_assert(is_row(0x20, MgmtClass::application) && is_row(0x22, MgmtClass::application));
+static_assert(is_row(0x21, MgmtClass::cc), "Annex A10: among the applications");
+static_assert(is_row(0x30, MgmtClass::vendor_oui) && is_row(0x4F, MgmtClass::vendor_oui));
+static_assert(facts_of_class(0) == nullptr && facts_of_class(0x02) == nullptr && facts_of_class(0x50) == nullptr);
+static_assert(facts_of_class(0x80) == nullptr && facts_of_class(0x82) == nullptr && facts_of_class(0x90) == nullptr);
+static_assert(!has_oui(0x2F) && has_oui(0x30), "IBA §16.6.1: an application's MAD has no OUI");
+
 TEST(MadRequests, AreWrittenWhereTheirClassHasThem) {
   const Datagram mad = request<MgmtClass::subn_adm, Method::get_table>(
       PathRecord{}.set(PathRecord::num_path, 3),
@@ -71,6 +85,11 @@ TEST(MadRequests, AreWrittenWhereTheirClassHasThem) {
   EXPECT_EQ(vendor[1], 0x33);
   EXPECT_EQ(vendor[38], 0x14);
   EXPECT_EQ(vendor[40 + 7], 1);
+  const auto info = ClassPortInfo{}.set(ClassPortInfo::base_version, 9);
+  const Datagram first = request<MgmtClass::application, Method::get>(info);
+  EXPECT_EQ(first[1], 0x10);
+  EXPECT_EQ(first[2], 1);
+  EXPECT_EQ(first[24], 9);
 }
 
 TEST(MadRequests, CarryARouteOf63Hops) {
