@@ -52,6 +52,10 @@ void wr_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t addr, std::ui
 void wr_send(ibv_qp_ex* qp) { (void)begin(qp, IBV_WR_SEND); }
 void wr_send_imm(ibv_qp_ex* qp, __be32 imm) { begin(qp, IBV_WR_SEND_WITH_IMM).imm_data = imm; }
 void wr_send_inv(ibv_qp_ex* qp, std::uint32_t rkey) { begin(qp, IBV_WR_SEND_WITH_INV).invalidate_rkey = rkey; }
+void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) { begin(qp, IBV_WR_LOCAL_INV).invalidate_rkey = rkey; }
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
+  begin(qp, IBV_WR_BIND_MW).bind_mw = {.mw = mw, .rkey = rkey, .bind_info = *info};
+}
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   last(qp).wr.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey};
@@ -129,6 +133,8 @@ void set_extended_qp(ibv_qp_ex& to) {
   to.wr_send = wr_send;
   to.wr_send_imm = wr_send_imm;
   to.wr_send_inv = wr_send_inv;
+  to.wr_local_inv = wr_local_inv;
+  to.wr_bind_mw = wr_bind_mw;
   to.wr_set_ud_addr = wr_set_ud_addr;
   to.wr_set_xrc_srqn = wr_set_xrc_srqn;
   to.wr_set_inline_data = wr_set_inline_data;

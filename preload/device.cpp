@@ -135,6 +135,7 @@ void fill(const DeviceAttr& of, ibv_device_attr& to) {
   to.max_qp = to.max_srq = to.max_ah = 1 << 16;
   to.max_cq = 1 << 16;
   to.max_mr = static_cast<int>(std::min<std::uint32_t>(of.max_mr, INT32_MAX));
+  to.max_mw = static_cast<int>(std::min<std::uint32_t>(of.max_mw, INT32_MAX));
   to.max_pd = static_cast<int>(std::min<std::uint32_t>(of.max_pd, INT32_MAX));
   to.max_cqe = static_cast<int>(of.max_cqe);
   to.max_qp_wr = static_cast<int>(of.max_qp_wr);
@@ -151,6 +152,7 @@ void fill(const DeviceAttr& of, ibv_device_attr& to) {
   to.phys_port_cnt = 1;
   to.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;
   if (of.xrc) to.device_cap_flags |= IBV_DEVICE_XRC;
+  if (of.max_mw > 0) to.device_cap_flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 }
 
 /// Copies the first `size` octets: a program that was built with older headers has a shorter structure.

@@ -10,13 +10,13 @@ namespace parley::preload {
 
 namespace {
 
-/// Access flags that the software HCA accepts and ignores: there are no memory windows, and the system manages pages.
-constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+constexpr unsigned int region_rights = rights | IBV_ACCESS_MW_BIND;
 
 /// Sets errno and returns false if a region of this memory cannot have these rights.
 bool may_have(const char* call, void* addr, std::size_t length, unsigned int access) {
-  if ((access & ~(rights | harmless)) != 0)
-    return refused(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known") == 0;
+  if ((access & ~(region_rights | harmless_rights)) != 0)
+    return refused(call, EOPNOTSUPP,
+                   "of access flags, local and remote rights and IBV_ACCESS_MW_BIND alone are known") == 0;
   constexpr unsigned int written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return refused(call, EINVAL, "remote rights to write need the local one") == 0;
@@ -29,7 +29,7 @@ ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::u
   if (!may_have(call, addr, length, access)) return nullptr;
   const MutBytes memory(static_cast<std::uint8_t*>(addr), length);
   const auto made = with(pd->context, [&](nic::roce::RoceDevice& device) {
-    return device.reg_mr_iova(of(pd).number, memory, iova, static_cast<Access>(access & rights));
+    return device.reg_mr_iova(of(pd).number, memory, iova, static_cast<Access>(access & region_rights));
   });
   if (!made) return none<ibv_mr>(call, made.error());
   auto* const mr = new Mr{};
@@ -61,18 +61,33 @@ int rereg(Mr& mr, unsigned int flags, ibv_pd* pd, void* addr, std::size_t length
   if ((moves || changes_access) && !may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
   nic::MrChange change;
   if (moves) change.memory = MutBytes(static_cast<std::uint8_t*>(at), size);
-  if (changes_access) change.access = static_cast<Access>(access & rights);
+  if (changes_access) change.access = static_cast<Access>(access & region_rights);
   if (changes_pd) change.pd = of(pd).number;
   const auto done = with(mr.context, [&](nic::roce::RoceDevice& device) { return device.rereg_mr(mr.lkey, change); });
   if (!done) {
     const bool busy = done.error().code() == Errc::wrong_state;
-    (void)(busy ? refused(call, EBUSY, "posted requests use the region") : refused(call, done.error()));
+    (void)(busy ? refused(call, EBUSY, words_of(done.error()).c_str()) : refused(call, done.error()));
     return IBV_REREG_MR_ERR_INPUT;
   }
   mr.addr = at;
   mr.length = size;
   mr.access = wanted;
   if (changes_pd) mr.pd = pd;
+  return 0;
+}
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  const auto made = with(pd->context, [&](nic::roce::RoceDevice& device) {
+    return device.alloc_mw(of(pd).number, static_cast<MwType>(type));
+  });
+  if (!made) return none<ibv_mw>("ibv_alloc_mw", made.error());
+  return new ibv_mw{.context = pd->context, .pd = pd, .rkey = made->rkey, .handle = made->handle, .type = type};
+}
+
+int dealloc_mw(ibv_mw* mw) {
+  const auto done = with(mw->context, [&](nic::roce::RoceDevice& device) { return device.dealloc_mw(mw->handle); });
+  if (!done) return refused("ibv_dealloc_mw", done.error());
+  delete mw;
   return 0;
 }
 
@@ -118,6 +133,8 @@ void set_domains(verbs_context& to) {
   to.alloc_td = alloc_td;
   to.dealloc_td = dealloc_td;
   to.alloc_parent_domain = alloc_parent_domain;
+  to.context.ops.alloc_mw = alloc_mw;
+  to.context.ops.dealloc_mw = dealloc_mw;
 }
 
 }  // namespace parley::preload
@@ -139,7 +156,7 @@ PARLEY_VERB int ibv_dealloc_pd(ibv_pd* pd) {
   if (of(pd).parent != nullptr) return end_parent_domain(of(pd));
   const auto done = with(pd->context, [&](Device& device) { return device.dealloc_pd(of(pd).number); });
   if (!done && done.error().code() == parley::Errc::wrong_state)
-    return refused("ibv_dealloc_pd", EBUSY, "regions, queues or address handles of it are left");
+    return refused("ibv_dealloc_pd", EBUSY, "regions, memory windows, queues or address handles of it are left");
   if (!done) return outcome("ibv_dealloc_pd", done);
   delete &of(pd);
   return 0;
@@ -170,8 +187,11 @@ PARLEY_VERB int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std:
 }
 
 PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
-  // Programs free the memory next, whatever this returns. So the device must not access it any more.
+  // Programs free the memory next, whatever this returns. So the device must not access it any more, unless the program
+  // keeps a memory window bound to it.
   const auto done = of(mr->context).engine->with([&](auto& nic) { return nic.withdraw_mr(mr->lkey); });
+  if (!done && done.error().code() == parley::Errc::wrong_state)
+    return refused("ibv_dereg_mr", EBUSY, words_of(done.error()).c_str());
   if (!done) return outcome("ibv_dereg_mr", done);
   delete static_cast<Mr*>(mr);
   return 0;

@@ -141,7 +141,7 @@ struct InlineRing {
   std::uint64_t posted = 0;
 };
 
-/// Room for the SGEs of a request. Unused elements are never initialized.
+/// Room for the SGEs of a request, or for what it binds a memory window to. Unused elements are never initialized.
 struct Pieces {
   alignas(Sge) std::array<std::byte, sizeof(Sge) * sge_max> room;
 };
@@ -199,6 +199,9 @@ auto with(ibv_context* context, Call&& call) {
 inline constexpr unsigned int rights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
+/// Access flags that the device accepts and ignores: the system manages pages.
+inline constexpr unsigned int harmless_rights = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
+
 /// Writes a line to standard error.
 void tell(const std::string& what, const std::string& why);
 std::string words_of(const Error& error);
@@ -220,7 +223,7 @@ T* none(const char* call, int number, const char* why) {
 /// Fill the function tables of ibv_context, verbs_context and ibv_qp_ex; the comment names the file with the functions.
 void set_data_path(verbs_context& to);    // post.cpp
 void set_xrc(verbs_context& to);          // srq.cpp
-void set_domains(verbs_context& to);      // memory.cpp
+void set_domains(verbs_context& to);      // memory.cpp; memory windows too
 void set_extended_cq(verbs_context& to);  // cq_ex.cpp
 void set_extended_qp(ibv_qp_ex& to);      // build.cpp
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size);

@@ -28,9 +28,11 @@ bool take(const ibv_sge* from, int count, std::uint32_t most, Pieces& to, std::s
 // mlx5 sets wc.sl of a RoCE datagram to the type of its network header. UCX uses it to find the GIDs.
 constexpr std::uint8_t network_ipv6 = 1, network_ipv4 = 2;
 
+bool is_local(ibv_wr_opcode opcode) { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
+
 bool carries_solicited(ibv_wr_opcode opcode) {
-  return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-         opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+  return !is_local(opcode) && opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ &&
+         opcode != IBV_WR_ATOMIC_CMP_AND_SWP && opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 /// Sets the opcode, its parameters and the destination. False: the opcode is not supported.
@@ -40,7 +42,9 @@ bool translate(const ibv_qp& qp, const ibv_send_wr& from, SendWr& to) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_READ: to.remote_addr = from.wr.rdma.remote_addr, to.rkey = from.wr.rdma.rkey; break;
     case IBV_WR_SEND_WITH_IMM: to.imm_data = ntohl(from.imm_data); break;
+    case IBV_WR_LOCAL_INV:
     case IBV_WR_SEND_WITH_INV: to.invalidate_rkey = from.invalidate_rkey; break;
+    case IBV_WR_BIND_MW:
     case IBV_WR_SEND: break;
     case IBV_WR_ATOMIC_CMP_AND_SWP: to.swap = from.wr.atomic.swap; [[fallthrough]];
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
@@ -73,8 +77,26 @@ bool carry(InlineRing& ring, std::uint64_t slot, std::span<const ibv_sge> from, 
   return take(&all, used > 0 ? 1 : 0, 1, to, out);
 }
 
-int post_one(Qp& qp, const ibv_send_wr& from) {
-  constexpr const char* call = "ibv_post_send";
+/// Converts what a window is bound to; `pieces` has room for it. Returns 0, or the errno after refused().
+int bind_of(const char* call, const ibv_send_wr& from, Pieces& pieces, SendWr& to) {
+  const ibv_mw_bind_info& info = from.bind_mw.bind_info;
+  if (from.bind_mw.mw == nullptr) return refused(call, EINVAL, "the memory window is missing");
+  if (info.mr == nullptr && info.length > 0) return refused(call, EINVAL, "the memory region is missing");
+  if ((info.mw_access_flags & ~(rights | harmless_rights | IBV_ACCESS_ZERO_BASED)) != 0)
+    return refused(call, EOPNOTSUPP, "a memory window has remote rights and IBV_ACCESS_ZERO_BASED alone");
+  static_assert(sizeof(MwBind) <= sizeof pieces.room && alignof(MwBind) <= alignof(Pieces));
+  to.bind = std::construct_at(reinterpret_cast<MwBind*>(pieces.room.data()),
+                              MwBind{.window = from.bind_mw.mw->handle,
+                                     .rkey = from.bind_mw.rkey,
+                                     .lkey = info.mr == nullptr ? 0 : info.mr->lkey,
+                                     .addr = info.addr,
+                                     .length = info.length,
+                                     .access = static_cast<Access>(info.mw_access_flags & rights),
+                                     .zero_based = (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0});
+  return 0;
+}
+
+int post_one(const char* call, Qp& qp, const ibv_send_wr& from) {
   SendWr wr;
   Pieces pieces;
   if (const int number = to_request(call, qp, from, 0, pieces, wr); number != 0) return number;
@@ -134,21 +156,31 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   return outcome("ibv_req_notify_cq", done);
 }
 
-ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) {
-  return none<ibv_mw>("ibv_alloc_mw", EOPNOTSUPP, "there are no memory windows");
-}
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (!is_own(qp->context)) return *bad = wr, refused("ibv_post_send", EPERM, Engine::not_own);
   return with(qp->context, [&](Device&) {
     for (; wr != nullptr; wr = wr->next) {
-      const int number = post_one(of(qp), *wr);
+      const int number = post_one("ibv_post_send", of(qp), *wr);
       if (number == 0) continue;
       *bad = wr;
       return number;
     }
     return 0;
   });
+}
+
+/// Windows of type 1 are bound by this call and not by ibv_post_send(). It advances the key.
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  constexpr const char* call = "ibv_bind_mw";
+  if (!is_own(qp->context)) return refused(call, EPERM, Engine::not_own);
+  ibv_send_wr wr{};
+  wr.wr_id = bind->wr_id;
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.send_flags = bind->send_flags;
+  wr.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info};
+  const int number = with(qp->context, [&](Device&) { return post_one(call, of(qp), wr); });
+  if (number == 0) mw->rkey = wr.bind_mw.rkey;
+  return number;
 }
 
 }  // namespace
@@ -181,6 +213,8 @@ int to_request(const char* call, Qp& qp, const ibv_send_wr& from, std::size_t ah
   to.signaled = qp.all_signaled || (from.send_flags & IBV_SEND_SIGNALED) != 0;
   to.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0 && carries_solicited(from.opcode);
   to.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  if (from.opcode == IBV_WR_BIND_MW) return bind_of(call, from, pieces, to);
+  if (is_local(from.opcode)) return 0;
   if ((from.send_flags & IBV_SEND_INLINE) == 0) {
     if (take(from.sg_list, from.num_sge, qp.cap.max_send_sge, pieces, to.sges)) return 0;
     return refused(call, EINVAL, "more pieces than the queue pair's max_send_sge");
@@ -200,7 +234,7 @@ void set_data_path(verbs_context& to) {
   ops.post_srq_recv = post_srq_recv;
   ops.poll_cq = poll_cq;
   ops.req_notify_cq = req_notify_cq;
-  ops.alloc_mw = alloc_mw;
+  ops.bind_mw = bind_mw;
 }
 
 }  // namespace parley::preload

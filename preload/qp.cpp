@@ -28,7 +28,7 @@ const char* wrong_with(const ibv_qp_init_attr_ex& init) {
   constexpr std::uint64_t operations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                        IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
                                        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-                                       IBV_QP_EX_WITH_SEND_WITH_INV;
+                                       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   if (init.qp_type == IBV_QPT_RAW_PACKET) return "there are no raw packets: the device has no Ethernet below it";
   if ((init.comp_mask & ~known) != 0) return "comp_mask asks for what this device lacks";
   if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (init.send_ops_flags & ~operations) != 0)

@@ -18,6 +18,7 @@ static_assert(static_cast<int>(MigState::armed) == IBV_MIG_ARMED);
 static_assert(static_cast<int>(SendWr::Opcode::send_with_inv) == IBV_WR_SEND_WITH_INV);
 static_assert(static_cast<int>(Access::remote_atomic) == IBV_ACCESS_REMOTE_ATOMIC);
 static_assert(static_cast<int>(Access::remote_read) == IBV_ACCESS_REMOTE_READ);
+static_assert(static_cast<int>(Access::mw_bind) == IBV_ACCESS_MW_BIND);
 
 int to_ibv(Access access) { return static_cast<int>(access); }
 
@@ -144,6 +145,9 @@ Result<ibv_wr_opcode> to_ibv(SendWr::Opcode opcode) {
   using Opcode = SendWr::Opcode;
   if (opcode == Opcode::masked_atomic_cmp_and_swp || opcode == Opcode::masked_atomic_fetch_and_add)
     return fail(Errc::unsupported, "SendWr::opcode is a masked atomic, which libibverbs' post_send does not have");
+  if (opcode == Opcode::bind_mw || opcode == Opcode::local_inv)
+    return fail(Errc::unsupported,
+                "SendWr::opcode: memory windows of RDMA hardware are not offered (DeviceAttr::max_mw)");
   return static_cast<ibv_wr_opcode>(opcode);
 }
 

@@ -15,6 +15,7 @@ enum class Access : std::uint32_t {
   remote_write = 2,
   remote_read = 4,
   remote_atomic = 8,
+  mw_bind = 16,  ///< of a region: memory windows may be bound to it
 };
 constexpr Access operator|(Access a, Access b) {
   return static_cast<Access>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

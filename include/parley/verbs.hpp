@@ -33,6 +33,17 @@ struct MemoryRegion {
   Access access = Access::none;
 };
 
+/// ibv_mw_type. A window of type 1 may be used by peers of every queue pair of its protection domain. One of type 2 may be used
+/// by the peer of one queue pair, which is the one that bound it (type 2B in IBA §10.6.7).
+enum class MwType : std::uint8_t { type_1 = 1, type_2 = 2 };
+/// A memory window: ibv_mw. SendWr::Opcode::bind_mw gives it a part of a region, with a key and rights of its own.
+struct MemoryWindow {
+  std::uint32_t handle = 0;  ///< for MwBind and dealloc_mw; does not change; not 0
+  std::uint32_t rkey = 0;    ///< before the first bind; each bind chooses the next one (MwBind::rkey)
+  PdHandle pd = 0;
+  MwType type = MwType::type_1;
+};
+
 class CompletionQueue;
 
 /// ibv_comp_channel: reports which completion queues have a new completion, for programs that wait instead of polling. It
@@ -167,6 +178,7 @@ struct DeviceAttr {
   bool xrc = false;              ///< open_xrcd, XRC shared receive queues
   bool address_handles = false;  ///< create_ah
   std::uint32_t max_pd = 0, max_mr = 0;
+  std::uint32_t max_mw = 0;               ///< memory windows; 0: none, and bind_mw and local_inv are refused
   std::uint32_t max_cqe = 0;              ///< CqInit::capacity
   std::uint32_t max_qp_wr = 0;            ///< QpInit::max_send_wr, max_recv_wr
   std::uint32_t max_srq_wr = 0;           ///< SrqInit::capacity
@@ -214,8 +226,17 @@ class Device {
   /// Registers `memory`, which must stay mapped until dereg_mr: a software NIC copies, and pins no pages. Errors:
   /// invalid_argument (no such domain, or no memory), no_space (DeviceAttr::max_mr, or no tagged offsets are left).
   virtual Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) = 0;
-  /// Errors: invalid_argument (no such region), wrong_state (a posted request uses it).
+  /// Errors: invalid_argument (no such region), wrong_state (a posted request uses it, or a memory window is bound to it).
   virtual Result<void> dereg_mr(std::uint32_t lkey) = 0;
+  /// ibv_alloc_mw: a window that is bound to nothing. Errors: unsupported (DeviceAttr::max_mw is 0), invalid_argument (no such
+  /// domain or type), no_space.
+  virtual Result<MemoryWindow> alloc_mw(PdHandle, MwType) {
+    return fail(Errc::unsupported, "this device has no memory windows");
+  }
+  /// Unbinds the window first, if it is bound: its peers lose access at once. Errors: unsupported, invalid_argument.
+  virtual Result<void> dealloc_mw(std::uint32_t) {
+    return fail(Errc::unsupported, "this device has no memory windows");
+  }
   virtual Result<std::unique_ptr<CompletionChannel>> create_comp_channel() = 0;
   /// Errors: invalid_argument.
   virtual Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) = 0;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "parley/qp.hpp"
 #include "parley/time.hpp"
 
 namespace parley {
@@ -21,6 +22,21 @@ struct Sge {
 /// Most elements of a request on any device; DeviceAttr::max_sge is the device's own limit.
 inline constexpr std::size_t sge_max = 32;
 
+/// What bind_mw gives to a memory window: ibv_mw_bind_info, with the window and its next key. The window and the region must
+/// be of the queue pair's protection domain.
+struct MwBind {
+  std::uint32_t window = 0;  ///< MemoryWindow::handle
+  /// The window's rkey from then on. Its low octet is free to choose, so that earlier keys become invalid: next_rkey().
+  std::uint32_t rkey = 0;
+  std::uint32_t lkey = 0;        ///< the region's; it needs Access::mw_bind. Ignored if length is 0
+  std::uint64_t addr = 0;        ///< of the first byte, as in Sge
+  std::uint64_t length = 0;      ///< bytes, all of them in the region. Type 1: 0 unbinds the window; type 2: not 0
+  Access access = Access::none;  ///< remote rights; remote_write and remote_atomic need a region with local_write
+  bool zero_based = false;       ///< type 2: the peer's remote_addr is an offset from `addr`
+};
+/// ibv_inc_rkey: the same window's key with the next low octet.
+constexpr std::uint32_t next_rkey(std::uint32_t rkey) { return (rkey & ~0xFFU) | ((rkey + 1) & 0xFFU); }
+
 /// A request for the send queue: ibv_send_wr. The opcode selects the fields that are used. imm_data, invalidate_rkey and
 /// solicited are refused if the opcode does not carry them, and so are the fields of UD and XRC on other queue pairs. Other
 /// unused fields are ignored.
@@ -35,6 +51,8 @@ struct SendWr {
     rdma_read,
     atomic_cmp_and_swp,
     atomic_fetch_and_add,
+    local_inv,                       ///< only on RoCE: unbinds a memory window of type 2 that this queue pair bound
+    bind_mw,                         ///< only on RoCE: binds a memory window; local, as local_inv: nothing is sent
     send_with_inv = 9,               ///< RFC 5040 §4.7
     masked_atomic_cmp_and_swp = 12,  ///< RFC 7306 §5.1.2
     masked_atomic_fetch_and_add,     ///< RFC 7306 §5.1.1
@@ -48,7 +66,8 @@ struct SendWr {
   std::uint64_t remote_addr = 0;  ///< rdma_*, atomics: address in the peer's region; atomics: a multiple of 8
   std::uint32_t rkey = 0;         ///< rdma_*, atomics: the peer's MemoryRegion::rkey
   std::uint32_t imm_data = 0;     ///< *_with_imm: 32 bits, in host byte order
-  std::uint32_t invalidate_rkey = 0;  ///< send_with_inv: the peer's rkey to invalidate; not 0
+  std::uint32_t invalidate_rkey = 0;  ///< send_with_inv: the peer's rkey to invalidate; local_inv: this side's; not 0
+  const MwBind* bind = nullptr;       ///< bind_mw; post_send copies it
   std::uint64_t compare_add = 0;      ///< atomics: the value to compare with, or to add
   std::uint64_t swap = 0;             ///< *_cmp_and_swp: the value to write if the comparison succeeds
   /// masked_atomic_cmp_and_swp: the bits to compare. masked_atomic_fetch_and_add: the top bit of each field.
@@ -104,6 +123,8 @@ enum class WcOpcode : std::uint8_t {
   rdma_read,
   comp_swap,
   fetch_add,
+  bind_mw,
+  local_inv,
   recv = 128,
   recv_rdma_with_imm,
   iwarp_immediate = 0x70,       ///< iwarp::QueuePair::post_immediate (RFC 7306 §6)
@@ -122,7 +143,7 @@ struct WorkCompletion {
   std::uint32_t qp_num = 0;
   std::uint32_t byte_len = 0;          ///< receive: length of the message; Read and atomics: bytes fetched
   std::uint32_t imm_data = 0;          ///< 32 bits, in host byte order
-  std::uint32_t invalidated_rkey = 0;  ///< the region of this side that the peer's send_with_inv invalidated
+  std::uint32_t invalidated_rkey = 0;  ///< the region or window of this side that the peer's send_with_inv invalidated
   std::uint64_t transport_data = 0;    ///< iwarp_recv_immediate: see iwarp::immediate_data
   std::uint32_t src_qp = 0;            ///< receive on UD: the sender's queue pair, 24 bits
   bool with_grh = false;               ///< receive on UD: the first 40 bytes are the network header

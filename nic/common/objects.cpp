@@ -64,10 +64,16 @@ const PdTable::Slot* PdTable::find(PdHandle pd) const {
   return slot.live && slot.key == (pd & 0xFF) ? &slot : nullptr;
 }
 
+Result<void> MrTable::check_room() const {
+  if (!free_.empty() || slots_.size() <= mr_max) return {};
+  return fail(Errc::no_space, "a device has at most {a} memory regions and windows", mr_max);
+}
+
+std::uint32_t MrTable::take_slot() { return nic::take_slot(slots_, free_); }
+
 Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at) {
   if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
-  if (free_.empty() && slots_.size() > mr_max)
-    return fail(Errc::no_space, "a device has at most {a} memory regions", mr_max);
+  if (auto room = check_room(); !room) return tl::unexpected(room.error());
   std::uint64_t to = at.value_or(address_of(memory));
   if (at && memory.size() - 1 > ~std::uint64_t{0} - to)
     return fail(Errc::invalid_argument, "the addresses of the region run over the end of the 64-bit space");
@@ -78,18 +84,29 @@ Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, s
       return fail(Errc::no_space, "the tagged offsets of this device are used up");
     next_offset_ = (to + memory.size() + 2 * offset_gap - 1) / offset_gap * offset_gap;
   }
-  const std::uint32_t index = take_slot(slots_, free_);
+  const std::uint32_t index = take_slot();
   Slot& slot = slots_[index];
   const auto key = static_cast<std::uint8_t>(slot.key + 1);
-  slot =
-      Slot{.memory = memory, .to = to, .pd = pd, .access = access, .pins = 0, .key = key, .live = true, .valid = true};
+  slot = Slot{.memory = memory,
+              .to = to,
+              .pd = pd,
+              .access = access,
+              .key = key,
+              .tenant = slot.tenant,
+              .live = true,
+              .valid = true};
   const std::uint32_t stag = index << 8 | key;
   return MemoryRegion{.lkey = stag, .rkey = stag, .addr = slot.to, .length = memory.size(), .pd = pd, .access = access};
 }
 
 Result<void> MrTable::check_unused(std::uint32_t stag) const {
   const Slot* found = find(stag);
-  if (!found) return fail(Errc::invalid_argument, "lkey {a} names no memory region of this device", stag);
+  if (!found || found->kind != Kind::region)
+    return fail(Errc::invalid_argument, "lkey {a} names no memory region of this device", stag);
+  // IBA §10.6.7: bound windows keep the region.
+  if (found->windows > 0)
+    return fail(Errc::wrong_state, "{a} memory windows are bound to the memory region; unbind or deallocate them first",
+                static_cast<std::int64_t>(found->windows));
   if (found->pins > 0)
     return fail(Errc::wrong_state, "{a} posted requests still use the memory region",
                 static_cast<std::int64_t>(found->pins));
@@ -119,10 +136,11 @@ Result<PdHandle> MrTable::change(std::uint32_t stag, const MrChange& change) {
   return former;
 }
 
-bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
+bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd, std::uint32_t qpn) {
   const Slot* found = find(stag);
+  if (found && found->kind != Kind::region) return invalidate_window(stag, pd, qpn).has_value();
   constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
-  if (!found || !found->valid || found->pd != pd || !has(remote, found->access)) return false;
+  if (!found || !found->valid || found->pd != pd || !has(remote, found->access) || found->windows > 0) return false;
   slots_[stag >> 8].valid = false;
   return true;
 }

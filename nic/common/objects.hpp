@@ -51,7 +51,7 @@ class PdTable {
   std::vector<std::uint32_t> free_;
 };
 
-/// Why an STag may not be used as requested, in the order of the checks.
+/// Why an STag may not be used as requested, in the order of the checks. other_pd: also a window of another queue pair.
 enum class MrFault : std::uint8_t { none, invalid_stag, other_pd, wrap, bounds, access };
 
 /// A checked range of registered memory; `slot` is the region to pin.
@@ -69,45 +69,83 @@ class MrTable {
   std::size_t sge_limit() const { return sge_limit_; }
   /// `at`: the address of the first octet; none: the memory's own, or the next one from set_offset_base().
   Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at = {});
-  /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
+  /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned, or windows are bound).
   Result<PdHandle> remove(std::uint32_t stag);
   /// The STag stays. Returns the former PD. Errors: those of remove(), and invalid_argument (no memory).
   Result<PdHandle> change(std::uint32_t stag, const MrChange& change);
 
-  /// [to, to + length) of stag, for an owner of `pd` that needs these rights. length is not 0.
+  /// [to, to + length) of the region stag, for an owner of `pd` that needs these rights. length is not 0.
   MrFault check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
                 MrRange& out) const {
     const Slot* slot = find(stag);
-    if (!slot || !slot->valid) return MrFault::invalid_stag;
+    if (!slot || !slot->valid || slot->kind != Kind::region) return MrFault::invalid_stag;
     if (slot->pd != pd) return MrFault::other_pd;
-    // RFC 5041 §7.1: a TO that wraps is distinguished from one that is merely out of bounds.
-    if (to > ~std::uint64_t{0} - (length - 1)) return MrFault::wrap;
-    if (to < slot->to || length > slot->memory.size() || to - slot->to > slot->memory.size() - length)
-      return MrFault::bounds;
-    const auto bits = static_cast<std::uint32_t>(needed);
-    if ((static_cast<std::uint32_t>(slot->access) & bits) != bits) return MrFault::access;
-    out.memory = slot->memory.subspan(static_cast<std::size_t>(to - slot->to), static_cast<std::size_t>(length));
-    out.slot = stag >> 8;
-    return MrFault::none;
+    return check_range(*slot, stag, to, length, needed, out);
   }
-  /// RFC 5040 §5.3: the peer invalidates a region that it was given: one of this PD with some remote right.
-  bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
+  /// The same for the peer of queue pair `qpn`: of a region or of a memory window.
+  MrFault check_remote(std::uint32_t rkey, std::uint64_t to, std::uint64_t length, PdHandle pd, std::uint32_t qpn,
+                       Access needed, MrRange& out) const {
+    const Slot* slot = find(rkey);
+    if (!slot || !slot->valid) return MrFault::invalid_stag;
+    if (slot->pd != pd || (slot->qpn != 0 && slot->qpn != qpn)) return MrFault::other_pd;
+    return check_range(*slot, rkey, to, length, needed, out);
+  }
+  /// The peer of queue pair `qpn` invalidates what it was given: a region of this PD with some remote right and without bound
+  /// windows (RFC 5040 §5.3), or a window of type 2 that the queue pair bound (IBA §9.4.1.1).
+  bool invalidate_by_peer(std::uint32_t stag, PdHandle pd, std::uint32_t qpn = 0);
+
+  // windows.cpp: memory windows (IBA §10.6.7). They share slots and keys with the regions.
+
+  /// A window that is bound to nothing. Errors: invalid_argument, no_space.
+  Result<MemoryWindow> add_window(PdHandle pd, MwType type);
+  /// Unbinds and removes it. Returns its PD. Errors: invalid_argument (unknown).
+  Result<PdHandle> remove_window(std::uint32_t handle);
+  /// None: unknown.
+  std::optional<MwType> window_type(std::uint32_t handle) const;
+  /// Executes bind_mw for queue pair `qpn` of `pd`. An error changes nothing: invalid_argument, protection, wrong_state.
+  Result<void> bind(const MwBind& bind, PdHandle pd, std::uint32_t qpn);
+  /// Executes local_inv for queue pair `qpn` of `pd`. Errors: invalid_argument, protection.
+  Result<void> invalidate_window(std::uint32_t rkey, PdHandle pd, std::uint32_t qpn);
+  /// The queue pair is destroyed: unbinds its windows of type 2.
+  void unbind_all(std::uint32_t qpn);
+  bool has_windows(std::uint32_t stag) const {
+    const Slot* slot = find(stag);
+    return slot && slot->windows > 0;
+  }
 
   /// Posted work or a peer's Read accesses a pinned region; its memory must stay.
   void pin(std::uint32_t slot) { ++slots_[slot].pins; }
   void unpin(std::uint32_t slot) { --slots_[slot].pins; }
 
  private:
+  enum class Kind : std::uint8_t { region, window_1, window_2 };
   struct Slot {
-    MutBytes memory;
+    MutBytes memory;  // window: the part of the region that it is bound to
     std::uint64_t to = 0;
     PdHandle pd = 0;
     Access access = Access::none;
     std::uint32_t pins = 0;
+    std::uint32_t windows = 0;  // region: windows that are bound to it
+    std::uint32_t region = 0;   // window: the slot of its region; 0: not bound
+    std::uint32_t qpn = 0;      // bound window of type 2: the queue pair that bound it
+    Kind kind = Kind::region;
     std::uint8_t key = 0;
-    bool live = false;   // registered
-    bool valid = false;  // not invalidated
+    std::uint8_t tenant = 0;  // window: the low octet of its handle, another for the slot's next window
+    bool live = false;        // registered
+    bool valid = false;       // not invalidated; window: bound
   };
+  static MrFault check_range(const Slot& slot, std::uint32_t stag, std::uint64_t to, std::uint64_t length,
+                             Access needed, MrRange& out) {
+    // RFC 5041 §7.1: a TO that wraps is distinguished from one that is merely out of bounds.
+    if (to > ~std::uint64_t{0} - (length - 1)) return MrFault::wrap;
+    if (to < slot.to || length > slot.memory.size() || to - slot.to > slot.memory.size() - length)
+      return MrFault::bounds;
+    const auto bits = static_cast<std::uint32_t>(needed);
+    if ((static_cast<std::uint32_t>(slot.access) & bits) != bits) return MrFault::access;
+    out.memory = slot.memory.subspan(static_cast<std::size_t>(to - slot.to), static_cast<std::size_t>(length));
+    out.slot = stag >> 8;
+    return MrFault::none;
+  }
   const Slot* find(std::uint32_t stag) const {
     const std::uint32_t index = stag >> 8;
     if (index >= slots_.size()) return nullptr;
@@ -116,11 +154,18 @@ class MrTable {
   }
   /// Errors: as remove().
   Result<void> check_unused(std::uint32_t stag) const;
+  Result<void> check_room() const;
+  std::uint32_t take_slot();
+  const Slot* find_window(std::uint32_t handle) const;
+  Result<void> check_window(const Slot& window, const MwBind& bind, PdHandle pd) const;
+  Result<void> check_region(const MwBind& bind, PdHandle pd) const;
+  void unbind(Slot& window);
 
   std::size_t sge_limit_ = sge_max;
   std::uint64_t next_offset_ = 0;  // 0: tagged offsets are addresses
   std::vector<Slot> slots_{1};     // slot 0 is never used
   std::vector<std::uint32_t> free_;
+  std::uint32_t bound_to_qps_ = 0;  // windows of type 2 that are bound
 };
 
 /// Local memory of one work request, resolved and pinned at post time.

@@ -41,6 +41,8 @@ std::string_view to_string(WcOpcode opcode) {
     case WcOpcode::rdma_read: return "rdma read";
     case WcOpcode::comp_swap: return "compare and swap";
     case WcOpcode::fetch_add: return "fetch and add";
+    case WcOpcode::bind_mw: return "bind memory window";
+    case WcOpcode::local_inv: return "local invalidate";
     case WcOpcode::recv: return "recv";
     case WcOpcode::recv_rdma_with_imm: return "recv rdma with immediate";
     case WcOpcode::iwarp_immediate: return "immediate";
@@ -58,6 +60,8 @@ std::string_view to_string(SendWr::Opcode opcode) {
     case SendWr::Opcode::rdma_read: return "rdma_read";
     case SendWr::Opcode::atomic_cmp_and_swp: return "atomic_cmp_and_swp";
     case SendWr::Opcode::atomic_fetch_and_add: return "atomic_fetch_and_add";
+    case SendWr::Opcode::local_inv: return "local_inv";
+    case SendWr::Opcode::bind_mw: return "bind_mw";
     case SendWr::Opcode::send_with_inv: return "send_with_inv";
     case SendWr::Opcode::masked_atomic_cmp_and_swp: return "masked_atomic_cmp_and_swp";
     case SendWr::Opcode::masked_atomic_fetch_and_add: return "masked_atomic_fetch_and_add";

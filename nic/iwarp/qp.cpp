@@ -68,14 +68,16 @@ bool completes_a_receive(SendWr::Opcode opcode) {
     case SendWr::Opcode::atomic_cmp_and_swp:
     case SendWr::Opcode::atomic_fetch_and_add:
     case SendWr::Opcode::masked_atomic_cmp_and_swp:
-    case SendWr::Opcode::masked_atomic_fetch_and_add: return false;
+    case SendWr::Opcode::masked_atomic_fetch_and_add:
+    case SendWr::Opcode::local_inv:
+    case SendWr::Opcode::bind_mw: return false;
     default: return true;
   }
 }
 
 Result<void> check_shape(const SendWr& wr) {
   using Opcode = SendWr::Opcode;
-  if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
+  if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv && wr.opcode != Opcode::local_inv)
     return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.7)");
   if (wr.imm_data != 0 && wr.opcode != Opcode::send_with_imm && wr.opcode != Opcode::rdma_write_with_imm)
     return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
@@ -106,6 +108,10 @@ Result<void> check_shape(const SendWr& wr) {
       return fail(Errc::unsupported,
                   "SendWr::opcode is rdma_write_with_imm, which iWARP lacks (RFC 5040 §4); post rdma_write, then "
                   "iwarp::QueuePair::post_immediate (RFC 7306 §6)");
+    case Opcode::local_inv:
+    case Opcode::bind_mw:
+      return fail(Errc::unsupported,
+                  "SendWr::opcode: Parley's iWARP devices have no memory windows (DeviceAttr::max_mw)");
   }
   return fail(Errc::invalid_argument, "SendWr::opcode: {a} is not an opcode", static_cast<int>(wr.opcode));
 }

@@ -61,9 +61,21 @@ class SoftDevice final : public RoceDevice {
     tables()->pds.release(*pd);
     return {};
   }
+  Result<MemoryWindow> alloc_mw(PdHandle pd, MwType type) override {
+    if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
+    auto window = tables()->regions.add_window(pd, type);
+    if (window) tables()->pds.use(pd);
+    return window;
+  }
+  Result<void> dealloc_mw(std::uint32_t handle) override {
+    auto pd = tables()->regions.remove_window(handle);
+    if (!pd) return tl::unexpected(pd.error());
+    tables()->pds.release(*pd);
+    return {};
+  }
   Result<void> withdraw_mr(std::uint32_t lkey) override {
     auto done = dereg_mr(lkey);
-    if (done || done.error().code() != Errc::wrong_state) return done;
+    if (done || done.error().code() != Errc::wrong_state || tables()->regions.has_windows(lkey)) return done;
     for (std::size_t i = 0; i < nic_->slots.size(); ++i)
       if (nic_->slots[i] != nullptr) nic_->slots[i]->withdraw(lkey >> 8);
     for (const auto& [owner, ring] : tables()->srqs)
@@ -255,6 +267,7 @@ DeviceAttr SoftDevice::query() const {
           .address_handles = true,
           .max_pd = pd_max,
           .max_mr = mr_max,
+          .max_mw = mr_max,
           .max_cqe = static_cast<std::uint32_t>(cq_capacity_max),
           .max_qp_wr = wr_max,
           .max_srq_wr = static_cast<std::uint32_t>(srq_capacity_max),

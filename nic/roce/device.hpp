@@ -224,10 +224,10 @@ class RoceDevice : public Device {
   virtual Result<MemoryRegion> reg_mr_iova(PdHandle pd, MutBytes memory, std::uint64_t iova, Access access) = 0;
   /// dereg_mr() for programs that do not wait for their requests. Posted receives that use the region lose their
   /// buffers, so that the next message fails. A queue pair that sends from the region, or is receiving a message into
-  /// it, fails at once. Errors: invalid_argument.
+  /// it, fails at once. Errors: invalid_argument, wrong_state (memory windows are bound to the region; nothing is changed).
   virtual Result<void> withdraw_mr(std::uint32_t lkey) = 0;
   /// ibv_rereg_mr: the keys stay. A change of the memory gives the region its addresses. Errors: invalid_argument,
-  /// wrong_state (posted requests use the region); then the region stays as it was.
+  /// wrong_state (posted requests use the region, or memory windows are bound to it); then the region stays as it was.
   virtual Result<void> rereg_mr(std::uint32_t lkey, const MrChange& change) = 0;
   /// All zeros if there is none.
   virtual Gid gid(std::uint8_t index) const = 0;

@@ -131,8 +131,8 @@ std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
   }
   MrRange range;
   if (!grants(Access::remote_write) ||
-      qp_.tables().regions.check(arriving_.rkey, arriving_.va + arriving_.got, octets, receiver_.pd,
-                                 Access::remote_write, range) != MrFault::none)
+      qp_.tables().regions.check_remote(arriving_.rkey, arriving_.va + arriving_.got, octets, receiver_.pd, qp_.number,
+                                        Access::remote_write, range) != MrFault::none)
     return 0;
   place = range.memory;
   return count;
@@ -208,8 +208,8 @@ PacketRun Responder::write_middles(Reply& reply, std::size_t most, MutBytes out)
   if (!reply.begun || reply.length == 0 || qp_.type != QpType::rc) return {};
   const auto count = static_cast<std::uint32_t>(fit(std::min<std::size_t>(most, psn_half), qp_.mtu, reply.length - 1));
   MrRange range;
-  if (count == 0 || qp_.tables().regions.check(reply.rkey, reply.va, count * qp_.mtu, reply.pd, Access::remote_read,
-                                               range) != MrFault::none)
+  if (count == 0 || qp_.tables().regions.check_remote(reply.rkey, reply.va, count * qp_.mtu, reply.pd, qp_.number,
+                                                      Access::remote_read, range) != MrFault::none)
     return {};
   const Bth& bth = qp_.packet(Operation::read_response_middle, reply.psn).bth;
   const PacketRun run{.size = PARLEY_IB_BTH_LEN + qp_.mtu, .count = count, .payload = range.memory};

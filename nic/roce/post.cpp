@@ -15,9 +15,12 @@ Kind kind_of(Opcode opcode) {
     case Opcode::rdma_read: return Kind::read;
     case Opcode::atomic_cmp_and_swp: return Kind::cmp_swap;
     case Opcode::atomic_fetch_and_add: return Kind::fetch_add;
+    case Opcode::bind_mw: return Kind::bind;
+    case Opcode::local_inv: return Kind::local_inv;
     default: return Kind::send;
   }
 }
+bool is_local(Opcode opcode) { return opcode == Opcode::bind_mw || opcode == Opcode::local_inv; }
 bool has_imm(Opcode opcode) { return opcode == Opcode::send_with_imm || opcode == Opcode::rdma_write_with_imm; }
 bool completes_a_receive(Opcode opcode) {
   return opcode == Opcode::send || opcode == Opcode::send_with_inv || has_imm(opcode);
@@ -52,6 +55,11 @@ Result<void> check_operation(QpType type, Opcode opcode) {
       return fail(
           Errc::unsupported,
           "SendWr::opcode: Reads, Atomics and send_with_inv need RC or XRC, where the peer answers (IBA §9.2.1)");
+    case Opcode::bind_mw:
+    case Opcode::local_inv:
+      if (type != QpType::ud) return {};
+      return fail(Errc::unsupported,
+                  "SendWr::opcode: bind_mw and local_inv need RC, UC or XRC; datagrams reach no memory (IBA §11.4.1)");
     case Opcode::masked_atomic_cmp_and_swp:
     case Opcode::masked_atomic_fetch_and_add:
       return fail(Errc::unsupported, "SendWr::opcode: InfiniBand's Atomics have no masks (IBA §9.4.5)");
@@ -88,18 +96,29 @@ Result<void> Qp::check_target(const SendWr& wr) const {
   return {};
 }
 
+Result<void> Qp::check_bind(const SendWr& wr) const {
+  if (wr.opcode != Opcode::bind_mw) return {};
+  if (wr.bind == nullptr) return fail(Errc::invalid_argument, "SendWr::bind is null; bind_mw needs it");
+  if (qp_.type != QpType::xrc_ini || qp_.tables().regions.window_type(wr.bind->window) != MwType::type_2) return {};
+  return fail(Errc::unsupported,
+              "SendWr::bind: an XRC_INI queue pair receives no requests that could use a window of type 2");
+}
+
 Result<void> Qp::check_shape(const SendWr& wr) const {
   if (auto operation = check_operation(qp_.type, wr.opcode); !operation) return operation;
-  if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
-    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (IBA §9.4.1.1)");
+  const bool invalidates = wr.opcode == Opcode::send_with_inv || wr.opcode == Opcode::local_inv;
+  if (wr.invalidate_rkey != 0 && !invalidates)
+    return fail(Errc::invalid_argument,
+                "SendWr::invalidate_rkey goes with send_with_inv and local_inv only (IBA §9.4.1.1)");
   if (wr.imm_data != 0 && !has_imm(wr.opcode))
     return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
   if (wr.solicited && !completes_a_receive(wr.opcode))
     return fail(Errc::invalid_argument,
                 "SendWr::solicited goes with sends and rdma_write_with_imm; nothing else completes a receive at the "
                 "peer (IBA §9.2.3)");
-  if (wr.opcode == Opcode::send_with_inv && wr.invalidate_rkey == 0)
-    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey is 0, which names no region to invalidate");
+  if (invalidates && wr.invalidate_rkey == 0)
+    return fail(Errc::invalid_argument, "SendWr::invalidate_rkey is 0, which names no region or window to invalidate");
+  if (auto bind = check_bind(wr); !bind) return bind;
   if (auto target = check_target(wr); !target) return target;
   const Kind kind = kind_of(wr.opcode);
   if (kind == Kind::cmp_swap || kind == Kind::fetch_add) {
@@ -125,6 +144,7 @@ Result<void> Qp::fill(SendWqe& wqe, const SendWr& wr) const {
   wqe.with_imm = has_imm(wr.opcode);
   wqe.imm = wr.imm_data;
   wqe.invalidate = wr.invalidate_rkey;
+  if (wqe.kind == Kind::bind) wqe.bind = *wr.bind;
   wqe.rkey = wr.rkey;
   wqe.remote_addr = wr.remote_addr;
   wqe.swap_add = wqe.kind == Kind::cmp_swap ? wr.swap : wr.compare_add;
@@ -147,10 +167,11 @@ Result<void> Qp::accept(const SendWr& wr) {
   const Kind kind = kind_of(wr.opcode);
   const Access needed = kind == Kind::send || kind == Kind::write ? Access::none : Access::local_write;
   MrTable& regions = qp_.tables().regions;
-  const Errc fault = resolve(regions, qp_.pd, wr.sges, needed, wqe.memory);
+  const std::span<const Sge> sges = is_local(wr.opcode) ? std::span<const Sge>{} : wr.sges;
+  const Errc fault = resolve(regions, qp_.pd, sges, needed, wqe.memory);
   if (fault != Errc::ok) {
     requester_.cancel();
-    return tl::unexpected(refusal(regions, qp_.pd, wr.sges, needed, fault));
+    return tl::unexpected(refusal(regions, qp_.pd, sges, needed, fault));
   }
   if (auto filled = fill(wqe, wr); !filled) {
     unpin(regions, wqe.memory);

@@ -33,6 +33,7 @@ Qp::Qp(QpContext context) : qp_(std::move(context)), requester_(qp_), responder_
 Qp::~Qp() {
   requester_.drop();
   responder_.drop();
+  qp_.tables().regions.unbind_all(qp_.number);
   while (!groups_.empty()) (void)detach_multicast(Gid(groups_.back()));
   if (qp_.pd != 0) qp_.tables().pds.release(qp_.pd);
   qp_.nic->remove(*this);
@@ -140,6 +141,7 @@ bool Qp::is_held(Instant now) {
 
 PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PacketRun run;
+  if (qp_.sends() && !requester_.execute_local()) own_failure();
   const bool answers = responder_.has_reply(), asks = qp_.sends() && requester_.ready();
   if (answers && asks) most = 1;  // they alternate
   if (cnp_due_) {
@@ -158,8 +160,6 @@ PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out
     run = requester_.transmit(now, pace == nullptr ? most : std::min(most, PacketPace::run_max), to, out);
     if (run.count == 0) own_failure();
     if (pace != nullptr) pace->sent(to.destination, run.count, run.size);
-  } else {
-    return run;
   }
   qp_.counters.packets_sent += run.count;
   qp_.device().packets_sent += run.count;

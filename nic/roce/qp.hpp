@@ -90,6 +90,7 @@ class Qp final : public Told {
   Result<void> check_posting_send() const;
   Result<void> check_shape(const SendWr& wr) const;
   Result<void> check_target(const SendWr& wr) const;
+  Result<void> check_bind(const SendWr& wr) const;
   Result<void> accept(const SendWr& wr);
   Result<void> fill(SendWqe& wqe, const SendWr& wr) const;
 

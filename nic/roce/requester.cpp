@@ -19,6 +19,8 @@ WcOpcode completion_opcode(Kind kind) {
     case Kind::read: return WcOpcode::rdma_read;
     case Kind::cmp_swap: return WcOpcode::comp_swap;
     case Kind::fetch_add: return WcOpcode::fetch_add;
+    case Kind::bind: return WcOpcode::bind_mw;
+    case Kind::local_inv: return WcOpcode::local_inv;
   }
   return WcOpcode::send;
 }
@@ -49,7 +51,7 @@ Result<SendWqe*> Requester::push() {
     return parley::fail(Errc::no_space, "the completion queue holds {a}, all of them reserved or not yet polled",
                         static_cast<std::int64_t>(qp_.send_cq->done.max()));
   SendWqe& wqe = sends_.push();
-  wqe.begun = wqe.keepalive = false;
+  wqe.begun = wqe.keepalive = wqe.failed = false;
   wqe.arrived = 0;
   return &wqe;
 }
@@ -82,6 +84,7 @@ bool Requester::fail(WcStatus status) {
   if (sends_.front().keepalive) {
     complete(sends_.front(), status);
     sends_.pop();
+    retire_local();
   }
   if (sends_.empty()) return false;
   complete(sends_.front(), status);
@@ -142,6 +145,7 @@ bool Requester::ready() const {
   if (qp_.state != QpState::rts && qp_.state != QpState::sqd) return false;
   const SendWqe& wqe = sends_[at_];
   if (!wqe.begun && !may_begin(wqe)) return false;
+  if (wqe.local()) return !wqe.failed || at_ == sends_.head();
   const Psn psn = wqe.begun ? wqe.first + at_packet_ : next_;
   return !qp_.reliable() || psn - una_ < qp_.nic->options.window;
 }
@@ -149,9 +153,47 @@ bool Requester::ready() const {
 void Requester::begin(SendWqe& wqe) {
   wqe.begun = true;
   wqe.first = next_;
+  if (wqe.local()) {
+    wqe.end = next_;
+    return;
+  }
   const bool atomic = wqe.fetches() && wqe.kind != Kind::read;
   next_ = wqe.end = next_ + (atomic ? 1 : packets_of(wqe.memory.length, qp_.mtu));
   if (wqe.fetches()) ++fetches_out_;
+}
+
+// The cursor moves to the next request that is not yet executed or has packets: a local one is executed once, even if
+// the requester goes back to a request before it.
+void Requester::step() {
+  at_packet_ = 0;
+  do {
+    ++at_;
+  } while (at_ != sends_.tail() && sends_[at_].local() && sends_[at_].begun);
+}
+
+// Executed requests complete in the order of the send queue, after those before them (IBA §10.8.3).
+void Requester::retire_local() {
+  for (; !sends_.empty() && sends_.front().local() && sends_.front().begun; sends_.pop())
+    complete(sends_.front(), WcStatus::success);
+}
+
+bool Requester::perform(const SendWqe& wqe) {
+  MrTable& regions = qp_.tables().regions;
+  const auto done = wqe.kind == Kind::bind ? regions.bind(wqe.bind, qp_.pd, qp_.number)
+                                           : regions.invalidate_window(wqe.invalidate, qp_.pd, qp_.number);
+  return done.has_value();
+}
+
+bool Requester::execute_local() {
+  while (at_ != sends_.tail() && sends_[at_].local() && ready()) {
+    SendWqe& wqe = sends_[at_];
+    wqe.failed = wqe.failed || !perform(wqe);
+    if (wqe.failed) return at_ != sends_.head() || fail(WcStatus::mw_bind_err, {.cause = QpFailure::Cause::local});
+    begin(wqe);
+    step();
+    retire_local();
+  }
+  return true;
 }
 
 PacketRun Requester::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
@@ -229,7 +271,9 @@ Operation Requester::operation(const SendWqe& wqe, bool first, bool last) const 
       if (!last) return first ? Operation::write_first : Operation::write_middle;
       if (wqe.with_imm) return first ? Operation::write_only_imm : Operation::write_last_imm;
       return first ? Operation::write_only : Operation::write_last;
-    case Kind::send: break;
+    case Kind::send:
+    case Kind::bind:
+    case Kind::local_inv: break;
   }
   if (!last) return first ? Operation::send_first : Operation::send_middle;
   if (wqe.with_imm) return first ? Operation::send_only_imm : Operation::send_last_imm;
@@ -243,8 +287,7 @@ void Requester::sent(Instant now, SendWqe& wqe, std::uint32_t packets) {
   sent_end_ = std::max(sent_end_, wqe.first + at_packet_ + packets);
   at_packet_ += packets;
   if (wqe.first + at_packet_ == wqe.end) {
-    ++at_;
-    at_packet_ = 0;
+    step();
     if (!qp_.reliable()) {
       // IBA §9.8.2, §9.8.3: there are no acknowledgments; a request is complete once it is sent.
       una_ = wqe.end;

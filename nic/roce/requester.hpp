@@ -15,16 +15,18 @@ namespace parley::nic::roce {
 
 /// One posted send request.
 struct SendWqe {
-  enum class Kind : std::uint8_t { send, write, read, cmp_swap, fetch_add };
+  enum class Kind : std::uint8_t { send, write, read, cmp_swap, fetch_add, bind, local_inv };
   std::uint64_t wr_id = 0;
   Kind kind = Kind::send;
   bool signaled = true, solicited = false, fence = false;
   bool with_imm = false;
-  bool begun = false;      // has its PSNs
+  bool begun = false;      // has its PSNs; local: was executed
+  bool failed = false;     // local: was refused, and fails as soon as all earlier requests are complete
   bool keepalive = false;  // not posted by a user: no completion, and not counted in max_send_wr
   WrMemory memory;
   std::uint32_t imm = 0;
   std::uint32_t invalidate = 0;  // 0: none
+  MwBind bind;                   // only of that kind
   std::uint32_t rkey = 0;
   std::uint64_t remote_addr = 0;
   std::uint64_t swap_add = 0, compare = 0;
@@ -35,6 +37,8 @@ struct SendWqe {
   Psn first = 0, end = 0;     // end: one past its last
   std::uint32_t arrived = 0;  // Read: response packets that are in memory
 
+  /// Executed here, without a packet.
+  bool local() const { return kind == Kind::bind || kind == Kind::local_inv; }
   bool fetches() const { return kind == Kind::read || kind == Kind::cmp_swap || kind == Kind::fetch_add; }
 };
 
@@ -51,8 +55,11 @@ class Requester {
   /// Undoes the last push() whose place was assigned, with its pinned memory; nothing of the request was sent.
   void take_back();
 
-  /// A packet can be sent now.
+  /// A packet can be sent now, or execute_local() has something to do.
   bool ready() const;
+  /// Executes the local requests (bind_mw, local_inv) at the cursor. Call it before transmit(). False: the oldest request
+  /// failed, and the queue pair with it.
+  bool execute_local();
   /// If ready(): the way of that packet.
   const Path& path() const { return qp_.type == QpType::ud ? sends_[at_].path : qp_.path; }
   /// The next packet, if ready(), and up to `most` in the middle of a message. None: the oldest request failed instead,
@@ -97,6 +104,9 @@ class Requester {
   bool fail(WcStatus status, const QpFailure& why);
   void complete(SendWqe& wqe, WcStatus status);
   bool may_begin(const SendWqe& wqe) const;
+  bool perform(const SendWqe& wqe);
+  void step();
+  void retire_local();
   void begin(SendWqe& wqe);
   std::size_t write(SendWqe& wqe, MutBytes out);
   PacketRun write_middles(SendWqe& wqe, std::size_t most, MutBytes out);

@@ -77,6 +77,7 @@ bool Requester::acknowledge(Instant now, Psn upto) {
     if (una_ != wqe.end) break;
     complete(wqe, WcStatus::success);
     sends_.pop();
+    retire_local();
   }
   if (una_ != before) progress(now);
   return whole;
@@ -206,6 +207,7 @@ bool Requester::handle_read_response(Instant now, Psn psn, const Packet& packet)
     --fetches_out_;
     complete(read, WcStatus::success);
     sends_.pop();
+    retire_local();
   }
   progress(now);
   return true;
@@ -226,6 +228,7 @@ bool Requester::handle_atomic_ack(Instant now, Psn psn, const Packet& packet) {
   --fetches_out_;
   complete(atomic, WcStatus::success);
   sends_.pop();
+  retire_local();
   progress(now);
   return true;
 }

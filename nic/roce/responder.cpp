@@ -192,8 +192,8 @@ Responder::Sent Responder::send_read(Reply& reply, std::size_t most, MutBytes ou
   if (run.count > 0) return Sent::packet;
   const std::uint32_t length = std::min(reply.length, qp_.mtu);
   MrRange range;
-  if (length > 0 &&
-      qp_.tables().regions.check(reply.rkey, reply.va, length, reply.pd, Access::remote_read, range) != MrFault::none)
+  if (length > 0 && qp_.tables().regions.check_remote(reply.rkey, reply.va, length, reply.pd, qp_.number,
+                                                      Access::remote_read, range) != MrFault::none)
     return refuse_read(reply);
   const bool last = length == reply.length;
   const Operation operation = reply.begun ? last ? Operation::read_response_last : Operation::read_response_middle

@@ -192,7 +192,8 @@ Responder::Refusal Responder::finish_send(const Packet& packet) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   const bool invalidates = operation == Operation::send_last_inv || operation == Operation::send_only_inv;
   // IBA §9.4.1.1: the key must be one that the peer may use here.
-  if (invalidates && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd)) return Refusal::access;
+  if (invalidates && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd, qp_.number))
+    return Refusal::access;
   const std::uint32_t length = arriving_.got;
   WorkCompletion& done = complete(WcOpcode::recv, WcStatus::success, packet.bth.solicited);
   done.byte_len = length;
@@ -225,10 +226,11 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   const MrTable& regions = qp_.tables().regions;
   MrRange whole, range;
   if (part.begins && left > 0 &&
-      regions.check(arriving_.rkey, arriving_.va, left, receiver_.pd, Access::remote_write, whole) != MrFault::none)
+      regions.check_remote(arriving_.rkey, arriving_.va, left, receiver_.pd, qp_.number, Access::remote_write, whole) !=
+          MrFault::none)
     return Refusal::access;
-  if (size > 0 && regions.check(arriving_.rkey, arriving_.va + arriving_.got, size, receiver_.pd, Access::remote_write,
-                                range) != MrFault::none)
+  if (size > 0 && regions.check_remote(arriving_.rkey, arriving_.va + arriving_.got, size, receiver_.pd, qp_.number,
+                                       Access::remote_write, range) != MrFault::none)
     return Refusal::access;
   place({&range.memory, 1}, 0, packet.payload);
   arriving_.got += size;
@@ -252,8 +254,8 @@ Responder::Refusal Responder::execute_read(const Packet& packet) {
   // IBA §9.4: a message has at most 2^31 octets.
   if (reth.dma_length > message_max || !packet.payload.empty()) return Refusal::invalid;
   MrRange range;
-  if (reth.dma_length > 0 && qp_.tables().regions.check(reth.r_key, reth.va, reth.dma_length, receiver_.pd,
-                                                        Access::remote_read, range) != MrFault::none)
+  if (reth.dma_length > 0 && qp_.tables().regions.check_remote(reth.r_key, reth.va, reth.dma_length, receiver_.pd,
+                                                               qp_.number, Access::remote_read, range) != MrFault::none)
     return Refusal::access;
   Fetch fetch{.first = expected_, .va = reth.va, .length = reth.dma_length, .rkey = reth.r_key, .pd = receiver_.pd};
   fetch.end = expected_ + packets_of(reth.dma_length, qp_.mtu);
@@ -265,8 +267,8 @@ Responder::Refusal Responder::execute_atomic(const Packet& packet) {
   if (!grants(Access::remote_atomic) || !may_fetch()) return Refusal::invalid;
   const wire::ib::AtomicEth& request = packet.atomic;
   MrRange range;
-  if (qp_.tables().regions.check(request.r_key, request.va, sizeof(std::uint64_t), receiver_.pd, Access::remote_atomic,
-                                 range) != MrFault::none)
+  if (qp_.tables().regions.check_remote(request.r_key, request.va, sizeof(std::uint64_t), receiver_.pd, qp_.number,
+                                        Access::remote_atomic, range) != MrFault::none)
     return Refusal::access;
   // IBA §9.4.5: 64 bits, aligned.
   if (request.va % sizeof(std::uint64_t) != 0 || !packet.payload.empty()) return Refusal::invalid;
@@ -286,8 +288,8 @@ bool Responder::refuses_again(const Packet& packet) const {
       wire::ib::operation_of(packet.bth.opcode) != Operation::read_request)
     return false;
   MrRange range;
-  return qp_.tables().regions.check(packet.reth.r_key, packet.reth.va, 1, receiver_.pd, Access::remote_read, range) !=
-         MrFault::none;
+  return qp_.tables().regions.check_remote(packet.reth.r_key, packet.reth.va, 1, receiver_.pd, qp_.number,
+                                           Access::remote_read, range) != MrFault::none;
 }
 
 // IBA §9.7.5: an executed Send or Write is acknowledged again; a Read is answered again, or a part of it; an Atomic is

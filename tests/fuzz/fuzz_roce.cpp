@@ -22,6 +22,8 @@ constexpr std::uint32_t first_psn = 0xFFFFFE;
 
 constexpr Gid gid(std::uint8_t last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, last}; }
 
+constexpr Access remote = Access::remote_write | Access::remote_read | Access::remote_atomic;
+
 class Harness {
  public:
   explicit Harness(Draw& draw) : draw_(draw), memory_(region_size + 2 * guard_size, guard_octet) {
@@ -32,10 +34,11 @@ class Harness {
     device_ = *make_device(options);
     pd_ = *device_->alloc_pd();
     const std::uint8_t flags = draw.u8();
-    region_ = *device_->reg_mr(
-        pd_, MutBytes(memory_).subspan(guard_size, region_size),
-        (flags & 1) != 0 ? Access::local_write | Access::remote_read
-                         : Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic);
+    region_ = *device_->reg_mr(pd_, MutBytes(memory_).subspan(guard_size, region_size),
+                               Access::mw_bind | ((flags & 1) != 0 ? Access::local_write | Access::remote_read
+                                                                   : Access::local_write | remote));
+    const MemoryWindow window = *device_->alloc_mw(pd_, (flags & 4) != 0 ? MwType::type_1 : MwType::type_2);
+    bind_ = {.window = window.handle, .rkey = window.rkey, .lkey = region_.lkey, .access = remote};
     cq_ = *device_->create_cq(64);
     domain_ = *device_->open_xrcd();
     xrc_srq_ = *device_->create_srq({.pd = pd_, .capacity = 8, .xrcd = domain_.get(), .cq = cq_.get()});
@@ -163,7 +166,10 @@ class Harness {
         {.source = gid(how < 250 ? 2 : 3), .destination = gid(1), .traffic_class = static_cast<std::uint8_t>(how & 3)},
         octets);
   }
-  std::uint32_t key() { return draw_.u8() < 230 ? region_.rkey : draw_.u32(); }
+  std::uint32_t key() {
+    const std::uint8_t which = draw_.u8();
+    return which < 170 ? region_.rkey : which < 230 ? bind_.rkey : draw_.u32();
+  }
   std::uint64_t address() {
     const std::uint16_t v = draw_.u16();
     return v == 0xFFFF ? draw_.u64() : region_.addr + v % (region_size + 64);
@@ -186,6 +192,12 @@ class Harness {
     wr.remote_addr = region_.addr;
     wr.rkey = region_.rkey;
     if (wr.opcode == SendWr::Opcode::send_with_inv) wr.invalidate_rkey = 1;
+    if (wr.opcode == SendWr::Opcode::local_inv) wr.invalidate_rkey = bind_.rkey;
+    if (wr.opcode == SendWr::Opcode::bind_mw) {
+      bind_.addr = piece.addr;
+      bind_.length = piece.length;
+      wr.bind = &bind_;
+    }
     if (to.type() == QpType::ud) {
       wr.ah = ah_.get();
       wr.remote_qp_num = draw_.u8();
@@ -242,6 +254,7 @@ class Harness {
   std::unique_ptr<RoceDevice> device_;
   PdHandle pd_ = 0;
   MemoryRegion region_;
+  MwBind bind_;
   std::unique_ptr<CompletionQueue> cq_;
   std::unique_ptr<XrcDomain> domain_;
   std::unique_ptr<SharedReceiveQueue> srq_, xrc_srq_;

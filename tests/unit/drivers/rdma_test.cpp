@@ -150,7 +150,8 @@ TEST(NicVerbs, OperationsCompleteAsWhatTheyAre) {
   EXPECT_EQ(verbs::completes_as(Opcode::atomic_fetch_and_add), WcOpcode::fetch_add);
   EXPECT_EQ(*verbs::to_ibv(Opcode::rdma_read), IBV_WR_RDMA_READ);
   EXPECT_EQ(*verbs::to_ibv(Opcode::send_with_inv), IBV_WR_SEND_WITH_INV);
-  EXPECT_EQ(verbs::to_ibv(Opcode::masked_atomic_cmp_and_swp).error(), Errc::unsupported);
+  for (const Opcode lacking : {Opcode::masked_atomic_cmp_and_swp, Opcode::bind_mw, Opcode::local_inv})
+    EXPECT_EQ(verbs::to_ibv(lacking).error(), Errc::unsupported);
   EXPECT_EQ(verbs::to_ibv(QpType::xrc_tgt), IBV_QPT_XRC_RECV);
   EXPECT_EQ(verbs::to_ibv(QpType::ud), IBV_QPT_UD);
 }

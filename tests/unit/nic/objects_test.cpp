@@ -374,8 +374,8 @@ void expect_names(std::size_t enumerators, std::string_view none) {
 
 TEST(NicVerbsText, EveryEnumeratorHasAName) {
   expect_names<WcStatus>(24, "unknown status");
-  expect_names<WcOpcode>(9, "unknown opcode");
-  expect_names<SendWr::Opcode>(10, "unknown opcode");
+  expect_names<WcOpcode>(11, "unknown opcode");
+  expect_names<SendWr::Opcode>(12, "unknown opcode");
   expect_names<QpType>(5, "unknown type");
   expect_names<Transport>(2, "unknown transport");
   expect_names<QpState>(7, "unknown state");

@@ -51,6 +51,11 @@ TEST(NicRefusals, RequestsForOtherTypes) {
   refused(side.qp->post_send({.remote_srq_num = 7}), "SendWr::remote_srq_num is 7");
   refused(side.qp->post_send({.opcode = SendWr::Opcode::send_with_imm, .imm_data = 1}), "send_with_imm");
   refused(side.qp->post_send({.opcode = SendWr::Opcode::rdma_write_with_imm, .imm_data = 1}), "post_immediate");
+  refused(side.qp->post_send({.opcode = SendWr::Opcode::bind_mw}), "iWARP devices have no memory windows");
+  refused(side.qp->post_send({.opcode = SendWr::Opcode::local_inv, .invalidate_rkey = 256}), "no memory windows");
+  EXPECT_EQ(side.device->alloc_mw(side.pd, MwType::type_1).error(), Errc::unsupported);
+  EXPECT_EQ(side.device->dealloc_mw(256).error(), Errc::unsupported);
+  EXPECT_EQ(side.device->query().max_mw, 0U);
 }
 
 // Nothing is left out silently: what the opcode has no use for would be lost.

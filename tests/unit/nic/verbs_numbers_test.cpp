@@ -19,12 +19,13 @@ using Opcode = SendWr::Opcode;
 static_assert(number(Opcode::rdma_write) == 0 && number(Opcode::rdma_write_with_imm) == 1);
 static_assert(number(Opcode::send) == 2 && number(Opcode::send_with_imm) == 3 && number(Opcode::rdma_read) == 4);
 static_assert(number(Opcode::atomic_cmp_and_swp) == 5 && number(Opcode::atomic_fetch_and_add) == 6);
-static_assert(number(Opcode::send_with_inv) == 9);
+static_assert(number(Opcode::local_inv) == 7 && number(Opcode::bind_mw) == 8 && number(Opcode::send_with_inv) == 9);
 static_assert(number(Opcode::masked_atomic_cmp_and_swp) == 12 && number(Opcode::masked_atomic_fetch_and_add) == 13);
 
 // ibv_wc_opcode: bit 7 says that it is a receive, of iWARP's own too.
 static_assert(number(WcOpcode::send) == 0 && number(WcOpcode::rdma_write) == 1 && number(WcOpcode::rdma_read) == 2);
 static_assert(number(WcOpcode::comp_swap) == 3 && number(WcOpcode::fetch_add) == 4);
+static_assert(number(WcOpcode::bind_mw) == 5 && number(WcOpcode::local_inv) == 6);
 static_assert(number(WcOpcode::recv) == 128 && number(WcOpcode::recv_rdma_with_imm) == 129);
 static_assert(number(WcOpcode::iwarp_immediate) == 0x70 && number(WcOpcode::iwarp_recv_immediate) == 0xF0);
 
@@ -44,6 +45,7 @@ static_assert(number(Mtu::octets_256) == 1 && number(Mtu::octets_4096) == 5);
 static_assert(number(MigState::migrated) == 0 && number(MigState::rearm) == 1 && number(MigState::armed) == 2);
 static_assert(number(Access::local_write) == 1 && number(Access::remote_write) == 2);
 static_assert(number(Access::remote_read) == 4 && number(Access::remote_atomic) == 8);
+static_assert(number(Access::mw_bind) == 16);
 
 // Numbers between those of types and states are none.
 TEST(VerbsNumbers, WhatIsNoTypeOrStateIsRefused) {
