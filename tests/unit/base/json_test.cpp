@@ -47,6 +47,8 @@ TEST(Json, OctetsAreTextOnlyWhereAllOfThemArePrintable) {
             R"({"length":2,"hex":"ff61"})");
 }
 
+TEST(Json, AWordHasNoSpaces) { EXPECT_EQ(json_word("not seen to the end"), "not_seen_to_the_end"); }
+
 TEST(Json, IntegersAreWhole) {
   EXPECT_EQ(text(std::numeric_limits<std::int64_t>::min()), "-9223372036854775808");
   EXPECT_EQ(text(std::numeric_limits<std::uint64_t>::max()), "18446744073709551615");
