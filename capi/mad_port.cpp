@@ -154,7 +154,7 @@ void MadPort::arm() {
   const Instant now = clock_now();
   Instant at = port_.next_deadline();
   if (transport_->wants_to_send()) at = std::min(at, now + std::chrono::milliseconds(1));
-  if (port_.executor().has_ready()) at = now;
+  if (port_.executor().has_ready() || answers_wait_) at = now;
   if (broken_) at = never;
   set_->arm(now, done_.empty() && !can_receive() ? at : now);
 }
@@ -162,6 +162,7 @@ void MadPort::arm() {
 int MadPort::progress() {
   if (broken_) return gone();
   bool any = false, more = true;
+  answers_wait_ = false;
   for (int turn = 0; turn < turns_max && more; ++turn) {
     const Result<bool> moved = mad::pump(port_, *transport_, clock_now());
     if (!moved) return broke(moved.error());

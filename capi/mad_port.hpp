@@ -90,6 +90,7 @@ class MadPort {
   std::unordered_map<std::uint64_t, std::unique_ptr<MadRequest>> requests_;   // at most PARLEY_MAD_REQUESTS_MAX
   std::unique_ptr<MadRequest> given_;                                         // the program may still read its reply
   mad::List<MadRequest, MadDoneTag> done_;                                    // for poll()
+  bool answers_wait_ = false;                                                 // to be sent by the next progress()
   std::vector<MadService> services_;                                          // at most services_max
   std::unique_ptr<MadIncoming> next_;                                         // for receive()
   std::unique_ptr<MadIncoming> unanswerable_;                                 // the program may still read it

@@ -198,7 +198,9 @@ int MadPort::answer(const mad::Incoming& request, const parley_mad_response& giv
   const int rc = is_table ? make_table(request.mad, r, reply) : make_datagram(request.mad, facts, r, reply);
   if (rc != 0) return rc;
   const Result<void> posted = port_.post(request.from, reply);
-  return posted ? 0 : capi::fail(posted.error());
+  if (!posted) return capi::fail(posted.error());
+  answers_wait_ = true;
+  return 0;
 }
 
 }  // namespace parley::capi
