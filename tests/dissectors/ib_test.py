@@ -371,7 +371,7 @@ class Beside(Case):
                 (ib.bth(0x04, 0x11, pad=3), ERROR, "the sender sent a packet that cannot be read: frame 2, octet 42: "
                  "RC SEND Only: the BTH counts 3 octets of pad; 0 are left [IBA §9.2]"),
                 (short[:120], ERROR, "A MAD of 100 octets; it has to have 256"),
-                (ib.cm(ib.RTU, class_version=1), ERROR, "the initiator's RTU is in a MAD of base version 1, class version 1, method 3 and "
+                (ib.cm(ib.RTU, class_version=1, local_comm_id=2, remote_comm_id=3), ERROR, "the initiator's RTU is in a MAD of base version 1, class version 1, method 3 and "
                  "status 0; 1, 2, 3 and 0 are due [IBA §13.4.2]"),
                 (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is no message of the CM"),
                 (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: nobody listens there"),
