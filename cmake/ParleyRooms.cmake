@@ -74,7 +74,7 @@ function(parley_unity target)
   endif()
 endfunction()
 
-# Names of tools are unique within a folder only. The folders of each group are compiled as one; files of the room's own folder
+# Names of tools and sim are unique within a folder only. The folders of each group are compiled as one; files of the room's own folder
 # are one as well.
 function(parley_unite_folders target room) # FOLDER,FOLDER...
   if(NOT PARLEY_UNITY)
@@ -158,6 +158,7 @@ function(parley_room name)
     parley_precompile(parley_${name} REUSE_FROM parley_base)
   endif()
   if(name STREQUAL "sim")
+    parley_unite_folders(parley_sim sim scenario check fault net,tcp,host subnet workload,run,record,xrc)
     # toml++ is used header-only and without exceptions: a wrong file is a value.
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(TOMLPLUSPLUS REQUIRED tomlplusplus)

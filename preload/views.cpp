@@ -134,10 +134,10 @@ void remove_folder() {
   made().folder.reset();
   made().tried = true;
 }
-void before_fork() { made().lock.lock(); }
-void after_fork_in_parent() { made().lock.unlock(); }
+void views_before_fork() { made().lock.lock(); }
+void views_after_fork_in_parent() { made().lock.unlock(); }
 // The folder belongs to the parent, which removes it.
-void after_fork_in_child() {
+void views_after_fork_in_child() {
   if (made().folder) made().folder->leave_to_parent();
   made().folder.reset();
   made().tried = false;
@@ -146,7 +146,8 @@ void after_fork_in_child() {
 
 std::optional<std::string> folder_path() {
   static const int registered =
-      std::atexit(remove_folder) | ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+      std::atexit(remove_folder) |
+      ::pthread_atfork(views_before_fork, views_after_fork_in_parent, views_after_fork_in_child);
   (void)registered;
   const std::scoped_lock hold(made().lock);
   if (!made().tried) {

@@ -26,11 +26,11 @@ Errc errc_of(int number) {
     return Errc::peer_closed;
   return number == EACCES || number == EPERM ? Errc::not_permitted : Errc::io;
 }
-constexpr std::string_view gone = "ibsim is gone: its socket has no reader any more";
+constexpr std::string_view ibsim_gone = "ibsim is gone: its socket has no reader any more";
 
 tl::unexpected<Error> failed(int number) {
   const Errc errc = errc_of(number);
-  return errc == Errc::peer_closed ? fail(errc, gone) : fail(errc, "ibsim's socket: errno {a}", number);
+  return errc == Errc::peer_closed ? fail(errc, ibsim_gone) : fail(errc, "ibsim's socket: errno {a}", number);
 }
 
 }  // namespace

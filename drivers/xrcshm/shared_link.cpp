@@ -15,7 +15,7 @@
 namespace parley::xrc {
 namespace {
 
-constexpr Duration between_attempts = std::chrono::milliseconds(20);
+constexpr Duration retry_interval = std::chrono::milliseconds(20);
 
 /// At most some milliseconds behind clock_now(), for a third of the cost: precise enough for deadlines in seconds.
 Instant coarse_now() {
@@ -140,8 +140,8 @@ Result<Answer> SharedLink::call(const Request& request) {
     }
     // An object that another member is creating will be complete or gone in a moment.
     const bool again = answer->refusal == Refusal::busy && may_pass(request);
-    if (!again || after(clock_now(), between_attempts) >= end) return refused(answer->refusal);
-    std::this_thread::sleep_for(between_attempts);
+    if (!again || after(clock_now(), retry_interval) >= end) return refused(answer->refusal);
+    std::this_thread::sleep_for(retry_interval);
   }
 }
 

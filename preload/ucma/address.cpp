@@ -18,11 +18,6 @@ constexpr std::uint16_t first_port = 32768, last_port = 60999;  // ip_local_port
 constexpr std::uint8_t rate_25_gbps = 15;                       // ib_rate; nominal, the sockets have no rate
 constexpr std::uint8_t exactly = 2;                             // IB_SA_EQ
 
-template <class T>
-ConstBytes octets_of(const T& of) {
-  return {reinterpret_cast<const std::uint8_t*>(&of), sizeof of};
-}
-
 Address without_port(Address of) {
   of.port = 0;
   return of;

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::uint32_t multicast_qpn = 0xFFFFFF;  // IBA §9.6.1.3
 
-template <class T>
-ConstBytes octets_of(const T& of) {
-  return {reinterpret_cast<const std::uint8_t*>(&of), sizeof of};
-}
-
 }  // namespace
 
 int Core::join(const Call& call, const rdma_ucm_join_mcast& asked, const Address& group) {

@@ -11,6 +11,12 @@
 
 namespace parley::preload::ucma {
 
+/// The octets of a structure of the system.
+template <class T>
+ConstBytes octets_of(const T& structure) {
+  return {reinterpret_cast<const std::uint8_t*>(&structure), sizeof structure};
+}
+
 /// sockaddr_ib, family AF_IB (27): a GID and a service ID (Linux's include/rdma/ib.h).
 struct SockaddrIb {
   std::uint16_t family;

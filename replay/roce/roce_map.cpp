@@ -15,8 +15,6 @@ using wire::ib::CmMessage;
 
 namespace {
 
-constexpr std::uint32_t mask24 = 0xFFFFFF;
-
 std::size_t index(Side side) { return capture::index_of(side); }
 
 /// The QPN of a message's sender; for XRC it is in the EE context field.

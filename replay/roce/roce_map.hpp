@@ -4,12 +4,16 @@
 // connection. The other side's are those that the live peer sends.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <map>
 
 #include "base/rng.hpp"
 #include "replay/roce/roce_recording.hpp"
 
 namespace parley::replay {
+
+/// Bits of a PSN and of a queue pair number.
+inline constexpr std::uint32_t mask24 = 0xFFFFFF;
 
 class RoceMap {
  public:

@@ -17,8 +17,6 @@ using wire::ib::Service;
 
 namespace {
 
-constexpr std::uint32_t mask24 = PARLEY_IB_QPN_MAX;
-
 bool is_behind(std::uint32_t psn, std::uint32_t due) { return ((psn - due) & mask24) >= 0x800000; }
 
 bool is_reliable(const RoceStep& step) {

@@ -9,7 +9,6 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view delivery_checker = "delivery";
 constexpr std::string_view rule = "RFC 5040 §5.5";
 
 constexpr std::uint64_t mix(std::uint64_t z) {  // splitmix64

@@ -4,12 +4,16 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "parley/bytes.hpp"
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"
 
 namespace parley::sim::check {
+
+/// The checker's name in findings, for messages and for packets to multicast groups.
+inline constexpr std::string_view delivery_checker = "delivery";
 
 enum class Direction : std::uint8_t { to_responder, to_initiator };
 constexpr std::string_view to_string(Direction d) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/check/delivery.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/ib/roce.hpp"
 #include "wire/packet.hpp"
@@ -12,8 +13,7 @@
 namespace parley::sim::check {
 namespace {
 
-constexpr std::string_view delivery_checker = "delivery";
-constexpr std::string_view rule = "IBA §10.5";
+constexpr std::string_view group_rule = "IBA §10.5";
 
 /// The RoCE packet to a multicast group in an Ethernet frame.
 std::optional<wire::ib::RoceHeader::Parsed> to_group(ConstBytes octets) {
@@ -125,7 +125,8 @@ void GroupHistory::judge_one(const GroupReceiver& ear, std::uint32_t number, std
   const GroupSource& source = sources[number];
   const Standing s = standing(ear, number, psn);
   const auto complain = [&](std::string_view what) {
-    judge.add(delivery_checker, s.came ? s.at : now, ear.label, fmt::format("{} {}", name_of(source, psn), what), rule);
+    judge.add(delivery_checker, s.came ? s.at : now, ear.label, fmt::format("{} {}", name_of(source, psn), what),
+              group_rule);
   };
   // A packet that reached a paused host is processed when the host resumes; the host may have joined by then.
   const bool then = s.copies <= 1 && ear.touched_at < s.at;
@@ -145,7 +146,8 @@ void GroupHistory::judge(Instant now, Judge& judge) const {
   for (const GroupSource& source : sources)
     for (std::uint32_t psn = 0; psn < source.posted.size(); ++psn)
       if (source.left[psn] == never && source.touched_at < source.posted[psn])
-        judge.add(delivery_checker, now, {}, fmt::format("{} was posted and never left", name_of(source, psn)), rule);
+        judge.add(delivery_checker, now, {}, fmt::format("{} was posted and never left", name_of(source, psn)),
+                  group_rule);
   for (const GroupReceiver& ear : ears)
     for (std::uint32_t s = 0; s < sources.size(); ++s)
       for (std::uint32_t psn = 0; sources[s].group == ear.group && psn < sources[s].posted.size(); ++psn)

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t payload_max = 512 << 10;  // octets in a whole run: some hundred frames
-constexpr std::uint32_t connections_max = 40;
+constexpr std::uint32_t fleet_connections_max = 40;
 
 template <class T>
 void report(std::vector<std::string>& out, const std::string& where, std::span<const Key<T>> keys, const T& before,
@@ -245,7 +245,7 @@ void Swarm::settle_depths(ScenarioListen& listen, const std::vector<ScenarioConn
 }
 
 void Swarm::draw_connect(ScenarioConnect& connect) {
-  connect.count = static_cast<std::uint32_t>(one_in(8) ? rng_.between(1, connections_max) : rng_.between(1, 4));
+  connect.count = static_cast<std::uint32_t>(one_in(8) ? rng_.between(1, fleet_connections_max) : rng_.between(1, 4));
   connect.interval = one_in(2) ? Duration{} : time(1us, 5ms);
   connect.messages = static_cast<std::uint32_t>(one_in(6) ? 0 : around(1, 40));
   connect.octets = static_cast<std::uint32_t>(one_in(8) ? 0 : around(1, 100 << 10));
