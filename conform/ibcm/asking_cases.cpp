@@ -70,7 +70,7 @@ Task<Observation> req_again(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().timer, true);
   const auto* req = heard.as<CmReq>();
   Observation out = pass("the same REQ");
-  if (req == nullptr) out = failed(heard.words() + " where the REQ is due again");
+  if (req == nullptr) out = failed(heard.words() + " where the REQ is expected again");
   if (req != nullptr && !(*req == link->asked)) out = failed("a REQ that differs from the first");
   if (req != nullptr && heard.message->transaction_id != link->transaction_id)
     out = failed("the REQ again with another TransactionID");
@@ -192,7 +192,7 @@ Task<Observation> rep_again(Tester& b) {
   link->heard.clear();
   b.send_rep(*link);
   const Heard heard = co_await message(b, *link, b.settings().reply);
-  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words() + " where the RTU is due again");
+  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words() + " where the RTU is expected again");
   const std::string wrong = co_await still_serves(b, *link);
   co_return wrong.empty() ? pass("the RTU again") : failed("then a request was answered by " + wrong);
 }

@@ -82,7 +82,7 @@ Result<void> Qp::check_target(const SendWr& wr) const {
                 "SendWr::ah, remote_qp_num and remote_qkey go with UD queue pairs; the peer is the connection's");
   }
   if (qp_.nic->handles.find(wr.ah) == qp_.nic->handles.end())
-    return fail(Errc::invalid_argument, "SendWr::ah is no address handle of this device");
+    return fail(Errc::invalid_argument, "SendWr::ah is not an address handle of this device");
   if (wr.remote_qp_num > PARLEY_IB_QPN_MAX)
     return fail(Errc::invalid_argument, "SendWr::remote_qp_num is {a}; it has 24 bits", wr.remote_qp_num);
   return {};

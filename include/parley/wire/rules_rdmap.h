@@ -99,7 +99,7 @@
   X(rdmap_atomic_length, "rdmap.atomic-length", "RFC 7306 §5.2", error, headers,                                       \
     "An Atomic Request has 52 octets, and an Atomic Response 12.")                                                     \
   X(rdmap_atomic_reserved, "rdmap.atomic-reserved", "RFC 7306 §5.2.1", error, headers,                                 \
-    "Reserved bits beside the AOpCode are 0.")                                                                         \
+    "Reserved bits next to the AOpCode are 0.")                                                                        \
   X(rdmap_atomic_opcode, "rdmap.atomic-opcode", "RFC 7306 §5.2.1", error, headers,                                     \
     "The AOpCode is an assigned one: FetchAdd or CmpSwap.")                                                            \
   X(rdmap_atomic_address, "rdmap.atomic-address", "RFC 7306 §5.1", error, headers,                                     \
