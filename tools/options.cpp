@@ -249,7 +249,7 @@ void add_mpa_options(Command sub, MpaArgs& args) {
   mpa::StartupOptions& mpa = args.mpa;
   sub.option(
          "--revision", [&mpa](std::uint16_t revision) { mpa.revision = static_cast<std::uint8_t>(revision); },
-         "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder takes this and lower ones")
+         "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder accepts this revision and lower ones")
       .one_of_numbers({1, 2})
       .type("1|2")
       .shows_default(std::to_string(mpa.revision));

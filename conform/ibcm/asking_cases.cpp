@@ -45,7 +45,7 @@ Task<Observation> req_fields(Tester& b) {
     if (req.path_mtu < PARLEY_IB_MTU_CODE_MIN || req.path_mtu > PARLEY_IB_MTU_CODE_MAX)
       return fmt::format("its path MTU is {}", req.path_mtu);
     if ((req.p_key & 0x7FFF) == 0) return "its P_Key is none";
-    if (req.service != wire::ib::CmService::rc) return "it asks for another service than RC";
+    if (req.service != wire::ib::CmService::rc) return "it requests a service other than RC";
     if (req.primary.local_gid != gid_of(link.first.from)) return "its local GID is not where it comes from";
     if (req.primary.remote_gid != gid_of(link.first.to)) return "its remote GID is not where it goes to";
     return {};

@@ -185,7 +185,7 @@ static void check_qp_items(const guint8* p, guint32 left, gboolean ud, parley_ne
   if (!qpn || !psn)
     parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item %s is missing", qpn ? "psn" : "qpn");
   else if (ud && !qkey)
-    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item qkey is missing, which UD needs");
+    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item qkey is missing; UD needs it");
 }
 
 static void check_qp_info(const guint8* body, guint32 length, parley_neg_remarks* to) {

@@ -93,7 +93,7 @@ Result<void> Qp::check_shape(const SendWr& wr) const {
   if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv)
     return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (IBA §9.4.1.1)");
   if (wr.imm_data != 0 && !has_imm(wr.opcode))
-    return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
+    return fail(Errc::invalid_argument, "SendWr::imm_data is allowed only with send_with_imm and rdma_write_with_imm");
   if (wr.solicited && !completes_a_receive(wr.opcode))
     return fail(Errc::invalid_argument,
                 "SendWr::solicited goes with sends and rdma_write_with_imm; nothing else completes a receive at the "

@@ -59,7 +59,7 @@ def violations():
          "the peer speaks another protocol: 53 53 48 2d 32 2e 30 2d 4f 70 65 6e 53 53 48 5f ('SSH-2.0-OpenSSH_')"),
         ("no magic later", talking, i, b"\0QPng", "the peer speaks another protocol: 00 51 50 6e 67 ('.QPng')"),
         ("no psn", [], i, hello() + turn(INFO, 1, qp_info()[:12]), "the item psn is missing"),
-        ("no qkey", [], i, hello(b"verbs-ud") + turn(INFO, 1, qp_info(transport=3)), "the item qkey is missing, which UD needs"),
+        ("no qkey", [], i, hello(b"verbs-ud") + turn(INFO, 1, qp_info(transport=3)), "the item qkey is missing; UD needs it"),
         ("size of an item", [], i, hello() + turn(INFO, 1, qp_info(more=item(5, b"12"))), "item 0x0005 has 2 octets, 4 are expected"),
         ("critical item of a queue pair", [], i, hello() + turn(INFO, 1, qp_info(more=item(0x80FF))),
          "item 0x80ff is unknown and must not be skipped"),

@@ -101,7 +101,7 @@ std::string UdpingLink::stray(const WorkCompletion& done) const {
                        size_);
   if (!done.with_imm || (done.imm_data & PARLEY_IB_QPN_MAX) != done.src_qp)
     return fmt::format(
-        "a datagram of queue pair {:#08x} without its number as immediate data: no message of udaddy or mckey",
+        "a datagram of queue pair {:#08x} without its number as immediate data: not a message of udaddy or mckey",
         done.src_qp);
   if (aimed() && qpn_ != 0 && done.src_qp != qpn_)
     return fmt::format("queue pair {:#08x} is not the peer's, which is {:#08x}", done.src_qp, qpn_);

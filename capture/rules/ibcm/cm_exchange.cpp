@@ -284,7 +284,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (answers_wrong(from, m)) return;
   if (ids_exchanged(from, ids)) {
     findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
-                     fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
+                     fmt::format("'s {} has the communication IDs of its sender and its receiver swapped",
                                  to_string(m.message.type())));
     if (!mine) mine = ids.remote;
     return;

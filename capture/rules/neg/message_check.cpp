@@ -97,7 +97,7 @@ std::optional<NegFault> check_qp_items(Reader r, bool ud) {
   }
   if (!qpn || !psn)
     return NegFault{Rule::neg_qp_item_missing, fmt::format("the item {} is missing", qpn ? "psn" : "qpn")};
-  if (ud && !qkey) return NegFault{Rule::neg_qp_item_missing, "the item qkey is missing, which UD needs"};
+  if (ud && !qkey) return NegFault{Rule::neg_qp_item_missing, "the item qkey is missing; UD needs it"};
   return std::nullopt;
 }
 

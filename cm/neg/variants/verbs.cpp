@@ -152,7 +152,7 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
   if (!qpn || !psn)
     return failed(Problem::invalid_peer_data, fmt::format("the item {} is missing", qpn ? "psn" : "qpn"));
   if (transport == Transport::ud && !qkey)
-    return failed(Problem::invalid_peer_data, "the item qkey is missing, which UD needs");
+    return failed(Problem::invalid_peer_data, "the item qkey is missing; UD needs it");
   return out;
 }
 

@@ -60,7 +60,7 @@
   X(rdmap_read_unanswered, "rdmap.read-unanswered", "RFC 5040 §5.2", note, end,                                        \
     "Each Read Request gets a whole answer.")                                                                          \
   X(rdmap_empty_read_refused, "rdmap.empty-read-refused", "RFC 5040 §5.2", error, both,                                \
-    "The source of a Read of no octets is not looked at.")                                                             \
+    "The source of a zero-length Read is not checked.")                                                                \
   X(rdmap_read_limit, "rdmap.read-limit", "RFC 5040 §5.2.1", error, both,                                              \
     "A side has no more Reads and Atomics outstanding than were agreed.")                                              \
   X(rdmap_terminated, "rdmap.terminated", "RFC 5040 §5.4", note, headers, "A Terminate ends the stream.")              \
