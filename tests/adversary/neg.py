@@ -32,7 +32,7 @@ RULES = (
     (".*after the end of the session$", "neg.after-end"), ("a Turn of the stage", "neg.stage-order"), ("round ", "neg.round"),
     ("a Turn with data", "neg.after-last"), ("the attributes have", "neg.qp-version"), ("1 octet, ", "neg.qp-header"),
     ("item .* are expected$", "neg.qp-item-length"),
-    ("the item ", "neg.qp-item-missing"), (".*is no word", "neg.ready-word"))
+    ("the item ", "neg.qp-item-missing"), (".*is not a word", "neg.ready-word"))
 OF_AN_ABORT = {"neg.item-cut": "neg.abort-item-cut", "neg.item-unknown": "neg.abort-item-unknown"}
 
 
