@@ -4,7 +4,7 @@
 
 namespace parley {
 
-/// The text of PARLEY_ERRC; null for a value that is no Errc.
+/// The text of PARLEY_ERRC; null for a value that is not an Errc.
 constexpr const char* text_of(Errc code) {
   switch (code) {
     case Errc::ok: return "no error";

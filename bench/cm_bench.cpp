@@ -63,7 +63,8 @@ class ThreeStages final : public neg::Variant {
  public:
   neg::Outcome<neg::Turn> exchange(neg::Stage stage, std::optional<ConstBytes> peer) override {
     if (peer && peer->size() != said)
-      return tl::unexpected(neg::Failure{.problem = neg::Problem::invalid_peer_data, .text = "another length is due"});
+      return tl::unexpected(
+          neg::Failure{.problem = neg::Problem::invalid_peer_data, .text = "another length is expected"});
     if (std::exchange(spoken_, stage) == stage) return neg::Turn{.message = {}, .completed = true};
     return neg::Turn{.message = Bytes(said), .completed = true};
   }

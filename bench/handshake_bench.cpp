@@ -118,7 +118,7 @@ void beside_libfabric(const Settings& settings, Report& report, const HandshakeF
                                       {"raw", [&] { return raw_keep_open(form.octets, n, k); }}},
                                      settings.rounds);
       const double raw = median_ratio(samples[2], samples[1], Reading::per_second);
-      // No goal, because the other program's speed is no measure for Parley; its limit is raw epoll.
+      // No goal, because the other program's speed is not a measure for Parley; its limit is raw epoll.
       report.add({.what = further ? fmt::format("beside {}, {} more while {} stay open", provider, more, n)
                                   : fmt::format("beside {}, mean of the first {}", provider, n),
                   .unit = "1/s",

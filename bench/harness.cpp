@@ -181,9 +181,9 @@ std::optional<Settings> parse_settings(int argc, char** argv, std::string_view u
     if (i + 1 >= argc) return wrong(fmt::format("{}: unknown option, or its value is missing", name));
     const char* value = argv[++i];
     if (name == "--rounds") {
-      if (!number(value, settings.rounds)) return wrong("--rounds wants a positive number");
+      if (!number(value, settings.rounds)) return wrong("--rounds needs a positive number");
     } else if (name == "--seconds") {
-      if (!number(value, settings.seconds)) return wrong("--seconds wants a positive number");
+      if (!number(value, settings.seconds)) return wrong("--seconds needs a positive number");
     } else if (name == "--only") {
       settings.only = value;
     } else if (name == "--congestion") {

@@ -349,7 +349,7 @@ int run(int argc, char** argv) {
   if (settings->quick) bench.packets = 2'000;
   if (!packets.empty()) bench.packets = std::strtoull(packets.c_str(), nullptr, 10);
   if (bench.packets == 0) {
-    fmt::print(stderr, "--packets wants a positive number\n");
+    fmt::print(stderr, "--packets needs a positive number\n");
     return 2;
   }
   bench.parley = parley;

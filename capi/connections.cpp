@@ -40,7 +40,7 @@ int read_address(const char* text, Address& out) {
   if (!address)
     return capi::fail_with(PARLEY_E_BAD_ADDRESS,
                            '"' + std::string(std::string_view(text).substr(0, 80)) +
-                               "\" is no address: \"192.0.2.1:7471\" and \"[2001:db8::1]:7471\" are; "
+                               "\" is not an address: \"192.0.2.1:7471\" and \"[2001:db8::1]:7471\" are; "
                                "parley_resolve() turns names into them");
   out = *address;
   return 0;
@@ -48,9 +48,10 @@ int read_address(const char* text, Address& out) {
 
 int read_mpa(const parley_connect_opts& o, mpa::Options& mpa) {
   if (o.mpa_revision > 2)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "mpa_revision is {a}; it is 1 or 2, or 0 for either", o.mpa_revision);
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "mpa_revision is {a}; must be 1 or 2, or 0 for either",
+                      o.mpa_revision);
   if (o.mpa_rtr > PARLEY_RTR_READ)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "mpa_rtr is {a}; it is a value of enum parley_rtr, 0 to {b}",
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "mpa_rtr is {a}; must be a value of enum parley_rtr, 0 to {b}",
                       o.mpa_rtr, PARLEY_RTR_READ);
   if (o.mpa_revision != 0) mpa.revision = o.mpa_revision;
   // Both enumerations have the same order; the values in C are one higher.
@@ -86,7 +87,7 @@ int read_transport(const parley_connect_opts& o, std::string_view provider, cm::
   if (provider != "rdmacm" && provider != "roce") return 0;
   if (o.mpa_revision != 0 || o.mpa_rtr != PARLEY_RTR_DEFAULT)
     return capi::fail(PARLEY_E_UNSUPPORTED,
-                      "mpa_revision and mpa_rtr are given; they are of MPA, which this provider does not speak");
+                      "mpa_revision and mpa_rtr are given; they belong to MPA, which this provider does not use");
   ib::Options ib;
   set_time(ib.reply_timeout, o.reply_timeout_ms);
   options.transport = ib;
@@ -130,7 +131,7 @@ extern "C" int parley_resolve(const char* host, uint16_t port, char (*out)[PARLE
   return guarded([&] {
     if (host == nullptr) return null_argument("host");
     if (out == nullptr) return null_argument("out");
-    if (n < 1) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "n is {a}; it is at least 1", n);
+    if (n < 1) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "n is {a}; must be at least 1", n);
     const auto found = Host::resolve(host, port);
     if (!found) return capi::fail(found.error());
     int count = 0;
@@ -210,7 +211,7 @@ extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_
   return with_id(ctx, id, [&](Context& c, Named& named) {
     parley_accept_opts o = PARLEY_ACCEPT_OPTS_INIT;
     if (const int rc = read_options(opts, o); rc != 0) return rc;
-    if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", o.reserved);
+    if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; must be 0", o.reserved);
     cm::AcceptOptions options;
     options.ird = depth(o.ird);
     options.ord = depth(o.ord);

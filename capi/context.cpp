@@ -209,7 +209,7 @@ std::unique_ptr<Backend> open_backend(const parley_opts& o) {
   if (machine && o.world == nullptr) return open_machine(name, manager);
   if (machine) {
     fail_with(PARLEY_E_INVALID_ARGUMENT,
-              fmt::format("a world is given, and the provider is {}: \"sim\" takes a world", name));
+              fmt::format("a world is given, and the provider is {}: only \"sim\" accepts a world", name));
   } else if (name != "sim") {
     fail_with(PARLEY_E_INVALID_ARGUMENT,
               fmt::format("there is no provider \"{}\"; there are: iwarp, roce, rdmacm, sim", name));
@@ -278,7 +278,7 @@ extern "C" int parley_progress(parley_ctx* ctx) {
 extern "C" int parley_wait(parley_ctx* ctx, int timeout_ms) {
   return with_context(ctx, [&](Context& c) {
     if (timeout_ms < -1)
-      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "timeout_ms is {a}; it is -1 or more", timeout_ms);
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "timeout_ms is {a}; must be -1 or more", timeout_ms);
     return c.backend().wait(timeout_ms);
   });
 }
@@ -294,7 +294,8 @@ extern "C" uint64_t parley_now_ns(parley_ctx* ctx) {
 extern "C" int parley_host_address(parley_ctx* ctx, int family, char out[PARLEY_ADDRSTRLEN]) {
   return with_context(ctx, [&](Context& c) {
     if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
-    if (family != 4 && family != 6) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "family is {a}; it is 4 or 6", family);
+    if (family != 4 && family != 6)
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "family is {a}; must be 4 or 6", family);
     const auto address = c.backend().address(family == 4 ? Address::Family::v4 : Address::Family::v6);
     if (!address) return capi::fail(address.error());
     write_text(*reinterpret_cast<char(*)[PARLEY_ADDRSTRLEN]>(out), address->to_string());

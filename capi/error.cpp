@@ -28,7 +28,7 @@ Last& last() {
 constexpr std::string_view no_context =
     "there is no such context: it was never opened, or it is closed, or another process opened it";
 constexpr std::string_view no_id =
-    "the context has no such listener or connection: it was never given out, or destroyed";
+    "the context has no such listener or connection: the handle was never issued, or it was destroyed";
 constexpr std::string_view foreign_id = "the listener or connection belongs to another context";
 
 struct Row {

@@ -41,7 +41,7 @@ int with_port(const parley_mad* handle, Call&& call) noexcept {
 int read_open(const parley_mad_opts* given, mad::PortOptions& options, mad::PathDefaults& defaults) {
   parley_mad_opts o = PARLEY_MAD_OPTS_INIT;
   if (const int rc = read_options(given, o); rc != 0) return rc;
-  if (o.window > 1024) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "window is {a}; it is 0 to 1024", o.window);
+  if (o.window > 1024) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "window is {a}; must be 0 to 1024", o.window);
   if (const int rc = read_mad_waits(o.timeout_ms, o.retries, defaults); rc != 0) return rc;
   if (o.window != 0) {
     options.window = {.start = o.window, .least = std::min<std::size_t>(o.window, 4), .most = o.window};

@@ -68,7 +68,7 @@ extern "C" int parley_mad_get(const char* structure, const void* octets, size_t 
     const wire::mad::Field& field = *place->field;
     using wire::mad::Kind;
     if (field.kind == Kind::gid || field.kind == Kind::text || field.kind == Kind::octets)
-      return wrong(fmt::format("{} of {} is no number: parley_mad_text() writes it", member, layout->name));
+      return wrong(fmt::format("{} of {} is not a number: parley_mad_text() writes it", member, layout->name));
     const ConstBytes inner = view_of(*layout, octets).subspan(place->base(), place->octets(*layout));
     *out = wire::mad::number_at(inner, field, place->index);
     return 0;

@@ -36,7 +36,7 @@ int parse_body(const parley_mad_request& q, std::size_t octets, bool exactly, By
 int read_names(const parley_mad_request& q, mad::Ask& out) {
   if (q.attribute == nullptr) return wrong("method is given, and attribute is null: SubnGet, NodeInfo");
   if (q.mgmt_class != 0 || q.method_number != 0 || q.attribute_number != 0)
-    return wrong("what is asked is said by names or by numbers: beside method, the three numbers are 0");
+    return wrong("if `method` is set, the three numbers must be 0");
   auto request = mad::parse_rpc(q.method, q.attribute);
   if (!request) return wrong(std::move(request.error()));
   request->rpc.modifier = q.modifier;
@@ -58,7 +58,7 @@ int read_names(const parley_mad_request& q, mad::Ask& out) {
 
 int read_numbers(const parley_mad_request& q, mad::Ask& out) {
   if (q.attribute != nullptr || q.set_count != 0)
-    return wrong("without method, what is asked is said by numbers: attribute is null, and set_count 0");
+    return wrong("without `method`, the request is given by numbers: attribute is null, and set_count 0");
   const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(q.mgmt_class);
   if (facts == nullptr) return wrong(fmt::format("mgmt_class is 0x{:02X}, a class that is not known", q.mgmt_class));
   if (q.method_number == 0 || q.method_number >= PARLEY_IB_MAD_RESPONSE)
@@ -94,7 +94,7 @@ int read_path(const parley_mad_request& q, mad::Ask& out) {
 
 int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDefaults& out) {
   if (retries > 255 && retries != PARLEY_MAD_NO_RETRIES)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; it is 0 to 255, or PARLEY_MAD_NO_RETRIES", retries);
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; must be 0 to 255, or PARLEY_MAD_NO_RETRIES", retries);
   if (timeout_ms != 0) out.timeout = std::chrono::milliseconds(timeout_ms);
   if (retries != 0)
     out.retries = retries == PARLEY_MAD_NO_RETRIES ? std::uint8_t{0} : static_cast<std::uint8_t>(retries);
@@ -131,7 +131,7 @@ std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_rep
     // IBA §15.2.3.2: AttributeOffset is in units of eight octets; 0 if there are no records.
     stride = std::size_t{8} * wire::mad::SaHeader::parse(mad)->get(wire::mad::SaHeader::attribute_offset);
     if (stride != 0 && layout != nullptr && stride < layout->octets)
-      return fmt::format("AttributeOffset says {} octets a record; {} has {}", stride, layout->name, layout->octets);
+      return fmt::format("AttributeOffset is {} octets a record; {} has {}", stride, layout->name, layout->octets);
     count = stride == 0 ? 0 : body.size() / stride;
   } else if (body.size() < stride) {
     return fmt::format("the answer has {} octets of {}, which has {}", body.size(), layout->name, layout->octets);

@@ -47,7 +47,7 @@ PARLEY_FIRST(parley_mad_service, methods)
 PARLEY_FIRST(parley_mad_incoming, reserved)
 PARLEY_FIRST(parley_mad_response, reserved)
 #undef PARLEY_FIRST
-static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
+static_assert(sizeof(parley_sge) == 16, "arrays of it carry no size");
 static_assert(sizeof(parley_xrc_peer) == 16, "it is passed and has no size");
 
 /// Returns 0, or a code after fail().
@@ -57,7 +57,7 @@ int check_size(std::size_t size) noexcept {
   static_assert(first != 0, "first_size says what version 1.0 had");
   if (size >= first && size <= structure_max) return 0;
   return fail(PARLEY_E_INVALID_ARGUMENT,
-              "the structure's size is {a}; it is {b} to 4096: set it to sizeof, as its _INIT macro does",
+              "the structure's size is {a}; must be {b} to 4096: set it to sizeof, as its _INIT macro does",
               static_cast<std::int64_t>(std::min<std::size_t>(size, INT64_MAX)), static_cast<std::int64_t>(first));
 }
 

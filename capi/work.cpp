@@ -31,7 +31,7 @@ int read_send(const Context& c, const parley_send_wr* from, SendWr& wr, Pieces& 
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "opcode is {a}, which is none of enum parley_opcode", given.opcode);
   if ((given.flags & ~flags) != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "flags are {a}; they are made of PARLEY_SEND_...", given.flags);
-  if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", given.reserved);
+  if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; must be 0", given.reserved);
   if (const int rc = read_pieces(c, given.sges, given.num_sge, pieces, wr.sges); rc != 0) return rc;
   wr.wr_id = given.wr_id;
   wr.opcode = static_cast<SendWr::Opcode>(given.opcode);

@@ -63,7 +63,7 @@ class SimBackend final : public Backend, private sim::App {
     if (end != never && now() < end) world_.world_.run_for(end - now());
     return exhausted();
   }
-  int wake() override { return fail(PARLEY_E_UNSUPPORTED, "a world has one thread: there is nobody to wake"); }
+  int wake() override { return fail(PARLEY_E_UNSUPPORTED, "a world has one thread: there is no thread to wake"); }
   Instant now() const override { return host_.now(); }
   Result<Address> address(Address::Family family) const override { return host_.address(family); }
 
@@ -143,11 +143,11 @@ int check_world(const parley_world_opts& o) {
   if (o.loss_ppm > 1'000'000)
     return fail(PARLEY_E_INVALID_ARGUMENT, "loss_ppm is {a}; it is at most {b}", o.loss_ppm, 1'000'000);
   if (o.mtu != 0 && (o.mtu < 576 || o.mtu > 9000))
-    return fail(PARLEY_E_INVALID_ARGUMENT, "mtu is {a}; it is 576 to 9000, or 0 for 1500", o.mtu);
+    return fail(PARLEY_E_INVALID_ARGUMENT, "mtu is {a}; must be 576 to 9000, or 0 for 1500", o.mtu);
   if (o.delay_ns > 1'000'000'000'000)
     return fail(PARLEY_E_INVALID_ARGUMENT, "delay_ns is {a}; it is at most {b}", static_cast<std::int64_t>(o.delay_ns),
                 1'000'000'000'000);
-  if (o.reserved != 0) return fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", o.reserved);
+  if (o.reserved != 0) return fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; must be 0", o.reserved);
   return 0;
 }
 

@@ -279,7 +279,7 @@ extern "C" int parley_xrc_report(parley_xrcd* domain, uint32_t qpn, uint64_t gen
                                  uint32_t reason) {
   return with_domain(domain, [&](OpenXrc& d) {
     if (kind == PARLEY_XRC_EVENT_NONE || kind > PARLEY_XRC_EVENT_KILLED)
-      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "kind is {a}; it is 1 to {b}", kind,
+      return capi::fail(PARLEY_E_INVALID_ARGUMENT, "kind is {a}; must be 1 to {b}", kind,
                         PARLEY_XRC_EVENT_DEVICE_REMOVED);
     if (generation == 0)
       return capi::fail(PARLEY_E_INVALID_ARGUMENT,

@@ -104,7 +104,7 @@ bool ConnectionReport::to_group() const {
 }
 
 std::string_view ConnectionReport::not_agreed() const {
-  if (to_group()) return "nothing: nobody sets up what goes to a multicast group";
+  if (to_group()) return "nothing: datagrams to a multicast group have no set-up";
   if (outcome == Outcome::not_captured) return "not known: the set-up is not in the capture";
   if (ib) return depths_negotiated || outcome == Outcome::established ? "" : "nothing: no REP is in the capture";
   const bool carried_on = from_initiator.fpdus + from_responder.fpdus > 0 || outcome == Outcome::established;

@@ -41,14 +41,15 @@ Result<ib::Options> ib_options(const TransportOptions& options, std::string_view
     return fail(Errc::invalid_argument, "ib::Options: retry_count is {a} and rnr_retry_count {b}; each is at most 7",
                 ib->retry_count, ib->rnr_retry_count);
   if (ib->reply_timeout < Duration{})
-    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
+    return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; must be at least 0",
                 ib->reply_timeout.count());
   if (!is_connectable(ib->qp_type))
     return fail(Errc::unsupported,
                 "ib::Options::qp_type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
                 static_cast<int>(ib->qp_type));
   if (wrong == ib->qp_type)
-    return fail(Errc::invalid_argument, "ib::Options::qp_type: who connects has XRC_INI, who listens XRC_TGT");
+    return fail(Errc::invalid_argument,
+                "ib::Options::qp_type must be XRC_INI on the connecting side and XRC_TGT on the listening side");
   return *ib;
 }
 

@@ -30,7 +30,7 @@ Result<void> check_private_data(ConstBytes data, std::size_t max, std::string_vi
 }
 
 Result<void> check_addresses(const Address& peer, const std::optional<Address>& local, std::string_view sentence) {
-  if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; it is 1 to 65535");
+  if (peer.port == 0) return fail(Errc::bad_address, "the peer's port is 0; must be 1 to 65535");
   if (!local || local->family == peer.family) return {};
   return fail(Errc::bad_address, sentence, static_cast<int>(local->family), static_cast<int>(peer.family));
 }
@@ -41,10 +41,11 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
       !addresses)
     return addresses;
   if (options.transport_timeout < Duration{})
-    return fail(Errc::invalid_argument, "ConnectOptions::transport_timeout is {a} ns; it is at least 0",
+    return fail(Errc::invalid_argument, "ConnectOptions::transport_timeout is {a} ns; must be at least 0",
                 options.transport_timeout.count());
   if (options.timeout < Duration{})
-    return fail(Errc::invalid_argument, "ConnectOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
+    return fail(Errc::invalid_argument, "ConnectOptions::timeout is {a} ns; must be at least 0",
+                options.timeout.count());
   return Retries::check(options);
 }
 
@@ -91,14 +92,14 @@ Result<void> check_options(const ManagerOptions& options) {
     return fail(Errc::invalid_argument, "ManagerOptions::endpoints_max is {a}; at most {b}", options.endpoints_max,
                 endpoints_limit);
   if (options.pending_max == 0)
-    return fail(Errc::invalid_argument, "ManagerOptions::pending_max is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "ManagerOptions::pending_max is 0; must be at least 1");
   const ResolvePolicy& resolve = options.resolve;
   if (resolve.searches_max == 0)
-    return fail(Errc::invalid_argument, "ResolvePolicy::searches_max is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "ResolvePolicy::searches_max is 0; must be at least 1");
   if (resolve.timeout <= Duration{})
     return fail(Errc::invalid_argument, "ResolvePolicy::timeout is {a} ns; it is more than 0", resolve.timeout.count());
   if (resolve.found_kept < Duration{} || resolve.failed_kept < Duration{})
-    return fail(Errc::invalid_argument, "ResolvePolicy::found_kept is {a} ns, and failed_kept {b}; they are at least 0",
+    return fail(Errc::invalid_argument, "ResolvePolicy::found_kept is {a} ns, and failed_kept {b}; must be at least 0",
                 resolve.found_kept.count(), resolve.failed_kept.count());
   if (const auto sound = merge_liveness(options.liveness.keepalive, options.liveness.dead_after, {}); !sound)
     return tl::unexpected(sound.error());
@@ -111,9 +112,10 @@ Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional
     return time == Duration{} || (time >= keepalive_min && time <= dead_after_max);
   };
   if (keepalive && !in_range(*keepalive))
-    return fail(Errc::invalid_argument, "keepalive is {a} ns; it is 0 (never), or 1 ms to 24 h", keepalive->count());
+    return fail(Errc::invalid_argument, "keepalive is {a} ns; must be 0 (never), or 1 ms to 24 h", keepalive->count());
   if (dead_after && !in_range(*dead_after))
-    return fail(Errc::invalid_argument, "dead_after is {a} ns; it is 0 (never), or 1 ms to 24 h", dead_after->count());
+    return fail(Errc::invalid_argument, "dead_after is {a} ns; must be 0 (never), or 1 ms to 24 h",
+                dead_after->count());
   Liveness out{.keepalive = keepalive.value_or(otherwise.keepalive),
                .dead_after = dead_after.value_or(otherwise.dead_after)};
   const bool contradict =
@@ -198,9 +200,9 @@ bool Manager::any_events() const { return core_->has_events(); }
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
   if (auto here = check_host(); !here) return tl::unexpected(here.error());
   if (options.backlog <= 0)
-    return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
+    return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; must be at least 1", options.backlog);
   if (options.pending_max == 0)
-    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; must be at least 1");
   const auto whole = with_liveness(options, core_->liveness);
   if (!whole) return tl::unexpected(whole.error());
   Issued issued(*core_, *channel_);
@@ -250,7 +252,8 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
       !sound)
     return tl::unexpected(sound.error());
   if (options.timeout < Duration{})
-    return fail(Errc::invalid_argument, "ResolveOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
+    return fail(Errc::invalid_argument, "ResolveOptions::timeout is {a} ns; must be at least 0",
+                options.timeout.count());
   const auto route = provider_.resolve(peer, options.local);
   if (!route) return tl::unexpected(route.error());
   Issued issued(*core_, *channel_);

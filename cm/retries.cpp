@@ -20,12 +20,13 @@ bool may_pass(const Failure& why) {
 Result<void> Retries::check(const ConnectOptions& options) {
   const Retry& retry = options.retry;
   if (retry.rounds == 0 || retry.rounds > retry_rounds_max)
-    return fail(Errc::invalid_argument, "ConnectOptions::retry.rounds is {a}; it is 1 to {b}", retry.rounds,
+    return fail(Errc::invalid_argument, "ConnectOptions::retry.rounds is {a}; must be 1 to {b}", retry.rounds,
                 retry_rounds_max);
   if (retry.first < Duration{})
-    return fail(Errc::invalid_argument, "ConnectOptions::retry.first is {a} ns; it is at least 0", retry.first.count());
+    return fail(Errc::invalid_argument, "ConnectOptions::retry.first is {a} ns; must be at least 0",
+                retry.first.count());
   if (retry.cap < retry.first)
-    return fail(Errc::invalid_argument, "ConnectOptions::retry.cap is {a} ns; it is at least retry.first, {b} ns",
+    return fail(Errc::invalid_argument, "ConnectOptions::retry.cap is {a} ns; must be at least retry.first, {b} ns",
                 retry.cap.count(), retry.first.count());
   if (options.backups.size() > backups_max)
     return fail(Errc::invalid_argument, "ConnectOptions::backups has {a} addresses; at most {b}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A request of a user. Its path may be a GID, which must be resolved by subnet administration. The user's settings
+// A user's request. Its path may be a GID, which must be resolved by subnet administration. The user's settings
 // supply what the path does not set.
 #pragma once
 #include "mad/path_text.hpp"

@@ -84,7 +84,7 @@ Or<Route> parse_route(std::string_view text, char between) {
     const std::size_t end = std::min(text.find(between, at), text.size());
     const std::string_view word = text.substr(at, end - at);
     at = end + 1;
-    if (word.empty() && at > text.size() && hop > 0) break;  // "0,1,": a last comma is no hop
+    if (word.empty() && at > text.size() && hop > 0) break;  // "0,1,": a trailing comma is not a hop
     if (hop == 0) {
       if (number_in(word) != 0)
         return wrong(fmt::format("a directed route starts with 0, for this port, not with {}", quoted(word)));

@@ -153,7 +153,7 @@ void Sender::handle_ack(Instant now, std::uint32_t segment, std::uint32_t window
   if (window_last < segment) return give_up(RmppStatus::window_too_small, true);
   if (segment > count_ || segment > window_last_) return give_up(RmppStatus::segment_too_big, true);
   if (segment < acknowledged_ || window_last < window_last_) return;    // an old ACK
-  if (segment == acknowledged_ && window_last == window_last_) return;  // a duplicate is no progress
+  if (segment == acknowledged_ && window_last == window_last_) return;  // a duplicate is not progress
   tries_ = 0;
   acknowledged_ = segment;
   window_last_ = window_last;

@@ -72,7 +72,7 @@ void print_node(const Topology& topology, std::uint32_t index, const TakeText& t
     if (port.peer != no_node)
       text += (is_switch ? switch_line(topology, index, number) : adapter_line(topology, index, number)) + "\n";
     else if (port.peer_lost)
-      text += fmt::format("# [{}] whoever is behind this port did not answer\n", number);
+      text += fmt::format("# [{}] the node behind this port did not answer\n", number);
   }
   take(text);
 }

@@ -93,20 +93,22 @@ auto bad(std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) {
 }
 
 Result<void> check_ranges(const StartupOptions& o) {
-  if (o.revision != 1 && o.revision != 2) return bad("mpa::Options::revision is {a}; it is 1 or 2", o.revision);
-  if (!depth_in_range(o.ird)) return bad("ird is {a}; it is 0 to {b}, or mpa::depth_not_negotiated", o.ird, depth_max);
-  if (!depth_in_range(o.ord)) return bad("ord is {a}; it is 0 to {b}, or mpa::depth_not_negotiated", o.ord, depth_max);
+  if (o.revision != 1 && o.revision != 2) return bad("mpa::Options::revision is {a}; must be 1 or 2", o.revision);
+  if (!depth_in_range(o.ird))
+    return bad("ird is {a}; must be 0 to {b}, or mpa::depth_not_negotiated", o.ird, depth_max);
+  if (!depth_in_range(o.ord))
+    return bad("ord is {a}; must be 0 to {b}, or mpa::depth_not_negotiated", o.ord, depth_max);
   if (o.ird_max > depth_max) return bad("mpa::Options::ird_max is {a}; at most {b}", o.ird_max, depth_max);
   if (o.private_data_max > PARLEY_MPA_PD_MAX)
     return bad("mpa::Options::private_data_max is {a}; at most {b}", o.private_data_max, PARLEY_MPA_PD_MAX);
   if (!find_quirk(o.peer_quirk)) return bad("mpa::Options::peer_quirk is the name of no quirk (`parley quirks`)");
   if (!find_quirk(o.play_quirk)) return bad("mpa::Options::play_quirk is the name of no quirk (`parley quirks`)");
   const Timeouts& t = o.timeouts;
-  if (t.request < 0s) return bad("mpa::Options::timeouts.request is {a} ns; it is at least 0", t.request.count());
-  if (t.reply < 0s) return bad("mpa::Options::timeouts.reply is {a} ns; it is at least 0", t.reply.count());
-  if (t.rtr < 0s) return bad("mpa::Options::timeouts.rtr is {a} ns; it is at least 0", t.rtr.count());
+  if (t.request < 0s) return bad("mpa::Options::timeouts.request is {a} ns; must be at least 0", t.request.count());
+  if (t.reply < 0s) return bad("mpa::Options::timeouts.reply is {a} ns; must be at least 0", t.reply.count());
+  if (t.rtr < 0s) return bad("mpa::Options::timeouts.rtr is {a} ns; must be at least 0", t.rtr.count());
   if (t.first_fpdu < 0s)
-    return bad("mpa::Options::timeouts.first_fpdu is {a} ns; it is at least 0", t.first_fpdu.count());
+    return bad("mpa::Options::timeouts.first_fpdu is {a} ns; must be at least 0", t.first_fpdu.count());
   return {};
 }
 
@@ -118,7 +120,7 @@ Result<void> check_options(Role role, const StartupOptions& o) {
     // The Rtr frame exists under revision 1 only, and cannot be its own fallback (OFA 2007-10 Rtr §2).
     if (o.revision == 2 && o.rtr == Rtr::frame)
       return bad("mpa::Options::rtr is frame and revision is 2; the Rtr frame exists under revision 1 only");
-    if (o.rtr_fallback == Rtr::frame) return bad("mpa::Options::rtr_fallback is frame, which is what it stands in for");
+    if (o.rtr_fallback == Rtr::frame) return bad("mpa::Options::rtr_fallback must not be frame, which it replaces");
     return {};
   }
   // RFC 6581 §9.2: a responder supports at least one kind. If that is only a Read, it needs an IRD of at least one.

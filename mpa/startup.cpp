@@ -230,12 +230,13 @@ std::size_t Startup::handle_rtr_frame(ConstBytes in) {
     // "MPA " cannot begin an FPDU: its fourth octet would be an RDMAP control octet of version 0 (RFC 5040 §4.1).
     if (wrong >= 4) {
       fail_with(Errc::bad_key, "OFA 2007-10 Rtr §1", "key " + quoted_octets(head.first(wrong + 1)),
-                "an Rtr frame or an FPDU was due after the Reply", StartupEvent::Close::graceful, wrong);
+                "an Rtr frame or an FPDU was expected after the Reply", StartupEvent::Close::graceful, wrong);
       return in.size();
     }
     in_.resize(held);
     leftover_ = std::exchange(in_, {});
-    add_reason(parameters_, "an FPDU came where the Rtr frame was due; it was taken in its place (OFA 2007-10 Rtr §2)");
+    add_reason(parameters_,
+               "an FPDU came where the Rtr frame was expected; it was accepted instead (OFA 2007-10 Rtr §2)");
     enter(StartupState::wait_first_fpdu, deadline_);
     emit(StartupEvent::Kind::fpdu_mode);
     return 0;
@@ -274,8 +275,8 @@ void Startup::handle_first_fpdu(Instant, Rtr form) {
   if (parameters_.rtr != Rtr::none) {
     if (!asked)  // RFC 5044 §7.1.2 rule 4 requires any valid FPDU, so this one also releases the fence
       add_reason(parameters_,
-                 {.text = message ? "the first FPDU was a ULP message, not the agreed RTR; it was taken in its place"
-                                  : "the first FPDU was a {r}, not the agreed RTR; it was taken in its place",
+                 {.text = message ? "the first FPDU was a ULP message, not the agreed RTR; it was accepted instead"
+                                  : "the first FPDU was a {r}, not the agreed RTR; it was accepted instead",
                   .rtr = form});
     parameters_.rtr = form;
   } else if (form == Rtr::write || form == Rtr::read) {

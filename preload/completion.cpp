@@ -108,7 +108,7 @@ PARLEY_VERB ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->context = context;
   channel->fd = channel->bell.fd();
   if (channel->fd < 0)
-    return none<ibv_comp_channel>("ibv_create_comp_channel", errno, "the system gives no descriptor");
+    return none<ibv_comp_channel>("ibv_create_comp_channel", errno, "no file descriptor is available");
   auto made = with(context, [](Device& device) { return device.create_comp_channel(); });
   if (!made) return none<ibv_comp_channel>("ibv_create_comp_channel", made.error());
   channel->inner = std::move(*made);

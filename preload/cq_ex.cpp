@@ -57,11 +57,11 @@ std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
 /// The reason to refuse `init`; null: none.
 const char* wrong_with(const ibv_cq_init_attr_ex& init) {
   constexpr std::uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  if ((init.wc_flags & ~known_fields) != 0) return "wc_flags asks for a field that completions of this device lack";
+  if ((init.wc_flags & ~known_fields) != 0) return "wc_flags has a bit that this device does not support";
   if ((init.comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0)
-    return "comp_mask asks for what this device lacks";
+    return "comp_mask has a bit that this device does not support";
   if ((init.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (init.flags & ~flags) != 0)
-    return "flags asks for what this device lacks";
+    return "flags has a bit that this device does not support";
   return nullptr;
 }
 
@@ -90,7 +90,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
-    return refused("ibv_query_rt_values_ex", EINVAL, "comp_mask asks for a value that this device lacks");
+    return refused("ibv_query_rt_values_ex", EINVAL, "comp_mask has a bit that this device does not support");
   if (values->comp_mask != 0) values->raw_clock = timespec_of(clock_now().time_since_epoch());
   return 0;
 }

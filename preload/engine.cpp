@@ -43,7 +43,7 @@ Result<void> Engine::start(const std::vector<Address>& addresses) {
   if (!loop) return tl::unexpected(loop.error());
   loop_ = std::move(*loop);
   if (wake_.fd < 0)
-    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+    return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
   if (recorder_) loop_->set_tap([this](const PacketTapRecord& record) { recorder_->add(record); });
   nic_.device().set_groups(&loop_->groups());
   pace_ = asio_driver::SocketPace::open();

@@ -92,7 +92,8 @@ int dealloc_mw(ibv_mw* mw) {
 }
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
-  if (init->comp_mask != 0) return none<ibv_td>("ibv_alloc_td", EINVAL, "comp_mask asks for what this device lacks");
+  if (init->comp_mask != 0)
+    return none<ibv_td>("ibv_alloc_td", EINVAL, "comp_mask has a bit that this device does not support");
   auto* const td = new Td{};
   td->context = context;
   return td;

@@ -30,9 +30,9 @@ const char* wrong_with(const ibv_qp_init_attr_ex& init) {
                                        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
                                        IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   if (init.qp_type == IBV_QPT_RAW_PACKET) return "there are no raw packets: the device has no Ethernet below it";
-  if ((init.comp_mask & ~known) != 0) return "comp_mask asks for what this device lacks";
+  if ((init.comp_mask & ~known) != 0) return "comp_mask has a bit that this device does not support";
   if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (init.send_ops_flags & ~operations) != 0)
-    return "send_ops_flags asks for an operation that this device lacks";
+    return "send_ops_flags has an operation that this device does not support";
   return nullptr;
 }
 

@@ -46,7 +46,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
 /// The XRC domain of this context that the file identifies. Other processes do not share it: each has its own HCA.
 Result<std::shared_ptr<XrcDomain>> domain_of(Context& context, Device& device, int fd, int flags) {
   struct stat file {};
-  if (fd >= 0 && ::fstat(fd, &file) != 0) return fail(Errc::invalid_argument, "fd is no open file");
+  if (fd >= 0 && ::fstat(fd, &file) != 0) return fail(Errc::invalid_argument, "fd is not an open file");
   auto* const known = fd >= 0 ? &context.domains[{file.st_dev, file.st_ino}] : nullptr;
   if (auto there = known != nullptr ? known->lock() : nullptr) {
     if ((flags & O_EXCL) != 0) return fail(Errc::invalid_argument, "O_EXCL, and the file has a domain already");
@@ -83,7 +83,7 @@ int close_xrcd(ibv_xrcd* xrcd) {
 
 int get_srq_num(ibv_srq* srq, std::uint32_t* out) {
   const auto number = with(srq->context, [&](Device&) { return of(srq).inner->srq_num(); });
-  if (!number) return refused("ibv_get_srq_num", EINVAL, "it is no XRC shared receive queue");
+  if (!number) return refused("ibv_get_srq_num", EINVAL, "it is not an XRC shared receive queue");
   *out = *number;
   return 0;
 }

@@ -134,7 +134,7 @@ PARLEY_INTERPOSED int openat64(int folder, const char* path, int flags, ...) {
   va_end(rest);
   return by_path_at(real_openat64, folder, path, flags, mode);
 }
-// Of programs that were compiled with _FORTIFY_SOURCE.
+// Called by programs that were compiled with _FORTIFY_SOURCE.
 PARLEY_INTERPOSED int __open_2(const char* path, int flags) {
   return is_rdma_cm(path) ? open_rdma_cm(flags) : by_path(real_open_2, path, flags);
 }
@@ -205,7 +205,7 @@ PARLEY_INTERPOSED ssize_t readlinkat(int folder, const char* path, char* out, st
   return by_path_at(real_readlinkat, folder, path, out, size);
 }
 PARLEY_INTERPOSED char* realpath(const char* path, char* out) noexcept { return by_path(real_realpath, path, out); }
-// Of programs that were compiled with _FORTIFY_SOURCE.
+// Called by programs that were compiled with _FORTIFY_SOURCE.
 PARLEY_INTERPOSED ssize_t __readlink_chk(const char* path, char* out, std::size_t size, std::size_t room) {
   return by_path(real_readlink_chk, path, out, size, room);
 }

@@ -16,7 +16,7 @@ namespace parley::replay {
 struct Answers {
   /// For each answering item of the answering side: the item of the asking side that it answers.
   std::map<std::size_t, std::size_t> request_of;
-  /// A Read Response that lost a middle part is two items. Maps the first to the second, which is no separate answer.
+  /// A Read Response that lost a middle part is two items. Maps the first to the second, which is not a separate answer.
   std::map<std::size_t, std::size_t> rest_of;
   std::set<std::size_t> rests;  ///< those second items
   /// For each step of the answering side in which octets are missing: the requests that were answered there, in order.

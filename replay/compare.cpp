@@ -184,7 +184,7 @@ Found Comparison::enhanced(const capture::StartupSeen& r, const capture::Startup
 }
 
 Found Comparison::startup() const {
-  if (!recorded_.startup || !live_.startup) return Mismatch{"one of the two is no startup frame", "RFC 5044 §7.1.1"};
+  if (!recorded_.startup || !live_.startup) return Mismatch{"one of the two is not a startup frame", "RFC 5044 §7.1.1"};
   const capture::StartupSeen &r = *recorded_.startup, &l = *live_.startup;
   if (r.key != l.key || (r.key == wire::MpaKey::unknown &&
                          !std::equal(recorded_.octets.begin(), recorded_.octets.begin() + 16, live_.octets.begin())))
@@ -224,7 +224,7 @@ Found Comparison::terminate() const {
       return found;
   if (r->nibbles_swapped != l->nibbles_swapped)
     return differs(Compared::terminate_order, "RFC 5040 §4.8",
-                   "the control octets of the Terminate stand in another order: the {} side has them as Linux siw does",
+                   "the control octets of the Terminate are in another order: the {} side has them as Linux siw does",
                    r->nibbles_swapped ? "recorded" : "live");
   return {};
 }

@@ -7,7 +7,7 @@
 // time since then has passed, scaled. The step is sent as follows:
 //   startup frame  as recorded; in a Reply, an IRD and ORD that echoed the Request's follow the live Request
 //                  (RFC 6581 §9.1)
-//   FPDU           framed anew for the live connection's CRC and markers (RFC 5044 §4); a wrong CRC, pad or marker
+//   FPDU           framed again for the live connection's CRC and markers (RFC 5044 §4); a wrong CRC, pad or marker
 //                  stays wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs do not count
 //                  messages that could not be played; a Read Response uses the sink and the length of the live Read
 //                  Request

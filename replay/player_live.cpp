@@ -89,7 +89,7 @@ void Player::live_item(Instant now, Item& item) {
   if (result_.left_out && !align(lane, item, now) && !objects(item)) {
     remember(now, item, none);
     ++result_.not_compared;
-    return log(now, false, 0, describe(item) + " (not compared: it may answer what was not played)");
+    return log(now, false, 0, describe(item) + " (not compared: its request may not have been played)");
   }
   if (!lane.over() && other().items[lane.items[lane.next()]].vague() && !pass_gap(lane, item, now)) {
     remember(now, item, none);

@@ -180,8 +180,8 @@ tl::expected<std::size_t, std::string> only_playable(const capture::FileReport& 
     return tl::unexpected(
         fmt::format("{} in it, none with a captured handshake: none can be played", kinds_text(report)));
   return tl::unexpected(fmt::format(
-      "{} in it{}: say which with --connection 1 to {}", kinds_text(report),
-      playable < all ? fmt::format(", {} of which can be played (--list tells)", playable) : std::string(), all));
+      "{} in it{}: choose one with --connection 1 to {}", kinds_text(report),
+      playable < all ? fmt::format(", {} of which can be played (see --list)", playable) : std::string(), all));
 }
 
 }  // namespace

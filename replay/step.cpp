@@ -31,7 +31,7 @@ std::string_view to_string(Step::Kind kind) {
     case Step::Kind::startup: return "startup frame";
     case Step::Kind::rtr_frame: return "Rtr frame";
     case Step::Kind::fpdu: return "FPDU";
-    case Step::Kind::raw: return "octets that are no FPDU";
+    case Step::Kind::raw: return "octets that are not an FPDU";
     case Step::Kind::gap: return "octets that are not in the recording";
     case Step::Kind::fin: return "FIN";
     case Step::Kind::rst: return "RST";

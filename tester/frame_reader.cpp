@@ -74,7 +74,7 @@ std::string_view to_string(Received::Kind kind) {
   switch (kind) {
     case Received::Kind::startup: return "startup frame";
     case Received::Kind::fpdu: return "FPDU";
-    case Received::Kind::bad: return "octets that are no frame";
+    case Received::Kind::bad: return "octets that are not a frame";
     case Received::Kind::fin: return "FIN";
     case Received::Kind::rst: return "RST";
     case Received::Kind::transport_timeout: return "TCP gave up";

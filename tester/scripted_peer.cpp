@@ -112,7 +112,7 @@ Task<std::optional<Address>> ScriptedPeer::listen(Address at, Duration patience)
 Task<TcpStream*> ScriptedPeer::accept(Duration patience) {
   co_await until([this] { return !waiting_.empty(); }, patience);
   if (waiting_.empty()) {
-    why_ = "nobody connected";
+    why_ = "no peer connected";
     co_return nullptr;
   }
   TcpStream* tcp = waiting_.front();

@@ -56,7 +56,7 @@ std::string one_line(std::string text) {
 std::string too_much(const std::vector<std::string>& left) {
   const auto option =
       std::find_if(left.begin(), left.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
-  if (option == left.end()) return fmt::format("there is no place for '{}'", fmt::join(left, " "));
+  if (option == left.end()) return fmt::format("unexpected argument '{}'", fmt::join(left, " "));
   if (*option == "--transport" || option->starts_with("--transport="))
     return "there is no option --transport: this version has iWARP alone";
   return fmt::format("there is no option {}", *option);

@@ -145,7 +145,7 @@ class CommandLine {
 
   enum class Parsed { good, told, wrong };
   /// told: --help or --version was printed to `out`. wrong: wrong() returns the error in one line. `own`: the number of
-  /// words after argv[0] that are no part of a rest(); see words_before_rest().
+  /// words after argv[0] that are not part of a rest(); see words_before_rest().
   Parsed parse(int argc, const char* const* argv, std::size_t own, std::ostream& out);
   const std::string& wrong() const { return wrong_; }
 

@@ -111,7 +111,7 @@ int demo_captures(const std::string& own, std::vector<std::string> others, bool 
 
   if (others.empty()) others = find_captures(shipped);
   if (others.empty()) {
-    context.out.text("No real captures beside this program; parley demo FILE... judges your own.");
+    context.out.text("No real captures next to this program; parley demo FILE... checks your own.");
     return code(Exit::ok);
   }
   context.out.text(fmt::format("Real captures of Linux {}, judged by parley pcap check (errors: a peer broke a MUST):",

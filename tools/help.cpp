@@ -104,8 +104,7 @@ void register_completion(Command app, Context& context) {
   auto args = std::make_shared<CompletionArgs>();
   Command sub = app.subcommand("completion", "Print the completion of this command for a shell");
   sub.option("shell", args->shell, "The shell").one_of({"bash", "zsh"}).required();
-  sub.option("word", args->words,
-             "Behind --: print what may stand in place of the last of these words; the script asks so");
+  sub.option("word", args->words, "After --: print the completions of the last word; for the completion script");
   sub.footer(
       "Examples:\n"
       "  source <(parley completion bash)                              for this shell\n"

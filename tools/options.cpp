@@ -249,7 +249,7 @@ void add_mpa_options(Command sub, MpaArgs& args) {
   mpa::StartupOptions& mpa = args.mpa;
   sub.option(
          "--revision", [&mpa](std::uint16_t revision) { mpa.revision = static_cast<std::uint8_t>(revision); },
-         "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder takes this and lower ones")
+         "MPA revision: 1 (RFC 5044) or 2 (RFC 6581); a responder accepts this revision and lower ones")
       .one_of_numbers({1, 2})
       .type("1|2")
       .shows_default(std::to_string(mpa.revision));
@@ -375,7 +375,7 @@ void add_liveness_options(Command sub, SessionOptions& options) {
 
 void add_when_full_options(Command sub, SessionOptions& options) {
   sub.option("--when-full", options.when_full,
-             "roce: what a REQ gets for which there is no room: mra, wait and ask again; retry-after, the time of "
+             "roce: the answer to a REQ when the listener is full: mra, wait and retransmit; retry-after, the time of "
              "--retry-after for those that heed it; refuse, REJ 3; drop, nothing")
       .one_of({"mra", "retry-after", "refuse", "drop"})
       .shows_default();
@@ -386,7 +386,7 @@ void add_when_full_options(Command sub, SessionOptions& options) {
 
 void add_offer_option(Command sub, SessionOptions& options) {
   sub.flag("--offer-retry-after", options.offer_retry_after,
-           "roce: say in REQs that this side heeds a retry-after, in 8 of their 56 octets of private data");
+           "roce: announce in REQs that this side honours a retry-after, in 8 of their 56 octets of private data");
 }
 
 Or<void> check_when_full(const SessionOptions& session, bool listens) {
@@ -397,8 +397,9 @@ Or<void> check_when_full(const SessionOptions& session, bool listens) {
                                              session.offer_retry_after    ? "--offer-retry-after"
                                              : session.when_full != "mra" ? "--when-full"
                                                                           : "--retry-after"));
-  if (!listens && full) return complain(Exit::usage, "--when-full and --retry-after are for who listens");
-  if (listens && session.offer_retry_after) return complain(Exit::usage, "--offer-retry-after is for who connects");
+  if (!listens && full) return complain(Exit::usage, "--when-full and --retry-after are for the listening side");
+  if (listens && session.offer_retry_after)
+    return complain(Exit::usage, "--offer-retry-after is for the connecting side");
   if (session.retry_after_given && session.when_full != "retry-after")
     return complain(Exit::usage, "--retry-after needs --when-full retry-after");
   if (session.retry_after < least || session.retry_after > most)

@@ -7,7 +7,7 @@
 
 namespace parley::tools {
 
-/// The width of the terminal behind the descriptor in columns; 0 if it is no terminal or its width is unknown.
+/// The width of the terminal behind the descriptor in columns; 0 if it is not a terminal or its width is unknown.
 std::size_t terminal_columns(int descriptor);
 /// Whether the descriptor is a terminal that understands control sequences.
 bool is_terminal(int descriptor);

@@ -65,7 +65,7 @@ Result<NegHeader> NegHeader::parse(ConstBytes in) {
   if (!r.ok()) return fail(Errc::truncated);
   if (!std::equal(head.begin(), head.end(), neg_magic.begin(), neg_magic.end())) return fail(Errc::malformed);
   if (version != PARLEY_NEG_VERSION)
-    return fail(Errc::unsupported, "the message has version {a}; this side knows {b}", version, PARLEY_NEG_VERSION);
+    return fail(Errc::unsupported, "the message has version {a}; this side supports {b}", version, PARLEY_NEG_VERSION);
   if (!neg_known(out.type))
     return fail(Errc::malformed, "the message has type {a}", static_cast<std::uint8_t>(out.type));
   if (out.stage > neg_stage_max) return fail(Errc::malformed, "the message has stage {a}", out.stage);
@@ -116,7 +116,7 @@ Result<std::vector<NegItem>> parse_neg_items(ConstBytes in) {
     if (neg_known(static_cast<NegItemType>(type)))
       out.push_back({static_cast<NegItemType>(type), value});
     else if ((type & PARLEY_NEG_ITEM_CRITICAL) != 0)
-      return fail(Errc::unsupported, "item {a} is not known and may not be skipped", type);
+      return fail(Errc::unsupported, "item {a} is unknown and must not be skipped", type);
   }
   return out;
 }

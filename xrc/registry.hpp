@@ -259,7 +259,7 @@ class BasicRegistry {
     std::uint64_t domain = 0;
     Instant until{};
   };
-  /// Of a domain that ended.
+  /// A domain that ended.
   struct LeftInOrder {
     std::uint32_t uid = 0;  // of the domain's creator, whose share it counts against
     std::uint32_t carriers_returned = 0;

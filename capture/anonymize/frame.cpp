@@ -331,7 +331,7 @@ void FrameAnonymizer::udp(Cursor& c) {
   c.keep(2);
 }
 
-// RFC 4861 §4.3, §4.4, §4.6.1. Of other messages, only type and code stay.
+// RFC 4861 §4.3, §4.4, §4.6.1. Other messages keep only type and code.
 void FrameAnonymizer::icmp6(Cursor& c) {
   ++counts_.icmp;
   const std::uint64_t type = c.keep(1);

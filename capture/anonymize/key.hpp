@@ -76,7 +76,7 @@ class Pseudonyms {
 
   AnonymizeKey key_;
   std::unordered_map<std::uint32_t, std::uint32_t> v4_;
-  std::unordered_set<std::uint32_t> v4_taken_;  // pseudonyms in use: each may stand for one address only
+  std::unordered_set<std::uint32_t> v4_taken_;  // pseudonyms in use: each replaces one address only
   bool full_ = false;
 };
 

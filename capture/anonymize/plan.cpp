@@ -101,7 +101,7 @@ void StreamPlan::startup(const TappedStream& stream, std::uint64_t at, ConstByte
   Patch p;
   p.masks.resize(std::min(octets.size(), masked_startup));
   s->keys.fill(at, p.masks);
-  // Of an unknown key, only the beginning "MPA ID " stays.
+  // An unknown key keeps only its beginning "MPA ID ".
   const ConstBytes key = octets.first(std::min<std::size_t>(octets.size(), PARLEY_MPA_KEY_LEN));
   constexpr std::string_view head = "MPA ID ";
   const bool begins = std::equal(

@@ -204,7 +204,7 @@ std::string PeerNames::read(std::string_view text) {
     if (!name.empty() && name.front() == '=') name = trim(name.substr(1));
     const auto address = Address::parse(unquote(line.substr(0, space)));
     if (!address && line.front() == '[' && line.back() == ']') continue;  // the heading of a TOML table
-    if (!address) return fmt::format("line {}: \"{}\" is no address", number, line.substr(0, space));
+    if (!address) return fmt::format("line {}: \"{}\" is not an address", number, line.substr(0, space));
     if (name.empty()) return fmt::format("line {}: the address has no name behind it", number);
     names_[host_of(*address)] = std::string(unquote(name));
   }

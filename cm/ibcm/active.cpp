@@ -19,15 +19,15 @@ Result<void> check(const ConnectParameters& p) {
   if (p.qpn > PARLEY_IB_QPN_MAX || p.starting_psn > PARLEY_IB_QPN_MAX)
     return fail(Errc::invalid_argument, "ConnectParameters: QPN and starting PSN have 24 bits");
   if (p.retry_count > 7 || p.rnr_retry_count > 7)
-    return fail(Errc::invalid_argument, "ConnectParameters::retry_count is {a}, rnr_retry_count {b}; they are 0 to 7",
+    return fail(Errc::invalid_argument, "ConnectParameters::retry_count is {a}, rnr_retry_count {b}; must be 0 to 7",
                 p.retry_count, p.rnr_retry_count);
   if (p.path_mtu < 1 || p.path_mtu > 5)
-    return fail(Errc::invalid_argument, "ConnectParameters::path_mtu is {a}; it is 1 to 5", p.path_mtu);
+    return fail(Errc::invalid_argument, "ConnectParameters::path_mtu is {a}; must be 1 to 5", p.path_mtu);
   if (p.local_response_timeout > code_max || p.remote_response_timeout > code_max)
-    return fail(Errc::invalid_argument, "ConnectParameters: response timeouts are {a} and {b}; they are 0 to 31",
+    return fail(Errc::invalid_argument, "ConnectParameters: response timeouts are {a} and {b}; must be 0 to 31",
                 p.local_response_timeout, p.remote_response_timeout);
   if (p.path.primary.local_ack_timeout > code_max)
-    return fail(Errc::invalid_argument, "CmPath::local_ack_timeout is {a}; it is 0 to 31",
+    return fail(Errc::invalid_argument, "CmPath::local_ack_timeout is {a}; must be 0 to 31",
                 p.path.primary.local_ack_timeout);
   return p.timers ? check(*p.timers) : Result<void>();
 }

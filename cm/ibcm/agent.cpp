@@ -19,15 +19,15 @@ Path Path::roce(const Gid& local, const Gid& remote) {
 Result<Agent> Agent::create(const AgentOptions& o) {
   if (const auto good = check(o.timers); !good) return tl::unexpected(good.error());
   if (o.mra_timeout && *o.mra_timeout > 31)
-    return fail(Errc::invalid_argument, "AgentOptions::mra_timeout is {a}; it is 0 to 31", *o.mra_timeout);
+    return fail(Errc::invalid_argument, "AgentOptions::mra_timeout is {a}; must be 0 to 31", *o.mra_timeout);
   if (o.timewait_min < Duration{} || o.timewait_max < o.timewait_min)
-    return fail(Errc::invalid_argument, "AgentOptions::timewait_min is {a} ns; it is 0 to timewait_max, {b} ns",
+    return fail(Errc::invalid_argument, "AgentOptions::timewait_min is {a} ns; must be 0 to timewait_max, {b} ns",
                 o.timewait_min.count(), o.timewait_max.count());
   if (o.peer_timeout_max < std::chrono::milliseconds(10))
-    return fail(Errc::invalid_argument, "AgentOptions::peer_timeout_max is {a} ns; it is at least 10 ms",
+    return fail(Errc::invalid_argument, "AgentOptions::peer_timeout_max is {a} ns; must be at least 10 ms",
                 o.peer_timeout_max.count());
   if (o.connections_max == 0 || o.connections_max > EndpointTable::limit)
-    return fail(Errc::invalid_argument, "AgentOptions::connections_max is {a}; it is 1 to {b}", o.connections_max,
+    return fail(Errc::invalid_argument, "AgentOptions::connections_max is {a}; must be 1 to {b}", o.connections_max,
                 EndpointTable::limit);
   if (o.outstanding_max == 0 || o.outstanding_per_peer == 0 || o.transmit_max == 0)
     return fail(Errc::invalid_argument,

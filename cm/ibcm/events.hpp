@@ -178,7 +178,7 @@ using Event =
   X(duplicates, "duplicates of messages that were handled before")                 \
   X(stale, "requests and replies with the queue pair or ID of another connection") \
   X(refused, "requests that were rejected without asking the user")                \
-  X(busy, "requests that were told to come again")                                 \
+  X(busy, "requests that were asked to retry later")                               \
   X(dropped_requests, "requests for which there was no room and no answer")        \
   X(dropped_transmit, "MADs for which the transmit queue had no room")             \
   X(forgotten, "ended connections forgotten early for lack of room")

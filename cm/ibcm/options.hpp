@@ -11,7 +11,7 @@
 
 namespace parley::cm::ibcm {
 
-/// Never 0, never reused; 0 is no connection.
+/// Never 0, never reused; 0 is not a connection.
 using ConnectionId = std::uint64_t;
 
 enum class QpType : std::uint8_t { rc, uc, xrc };

@@ -39,11 +39,11 @@ Agent::Body::Listener* Agent::Body::listener_of(std::uint64_t service_id) {
 
 Result<void> Agent::Body::listen(std::uint64_t service_id, const ListenOptions& options) {
   if (options.pending_max == 0)
-    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; must be at least 1");
   if (options.busy_timeout > 31)
-    return fail(Errc::invalid_argument, "ListenOptions::busy_timeout is {a}; it is 0 to 31", options.busy_timeout);
+    return fail(Errc::invalid_argument, "ListenOptions::busy_timeout is {a}; must be 0 to 31", options.busy_timeout);
   if (options.retry_after < busy::retry_after_min || options.retry_after > busy::retry_after_max)
-    return fail(Errc::invalid_argument, "ListenOptions::retry_after is {a} ns; it is 1 ms to 65535 ms",
+    return fail(Errc::invalid_argument, "ListenOptions::retry_after is {a} ns; must be 1 ms to 65535 ms",
                 options.retry_after.count());
   if (listeners_.contains(service_id)) return fail(Errc::address_in_use);
   if (listeners_.size() >= options_.listeners_max)
@@ -308,7 +308,7 @@ Result<void> Agent::Body::send_mra(Instant, ConnectionId id, std::uint8_t servic
   Connection* c = get(id);
   if (c == nullptr || c->orphan) return fail(Errc::wrong_state);
   if (service_timeout > 31)
-    return fail(Errc::invalid_argument, "send_mra: service_timeout is {a}; it is 0 to 31", service_timeout);
+    return fail(Errc::invalid_argument, "send_mra: service_timeout is {a}; must be 0 to 31", service_timeout);
   CmMra m{.local_comm_id = c->local_id, .remote_comm_id = c->remote_id, .service_timeout = service_timeout};
   if (!fill(m.private_data, private_data)) return too_long(private_data.size(), m.private_data.size());
   std::uint64_t tid = c->tid;

@@ -16,7 +16,7 @@ constexpr std::uint8_t answer_kept = 21;  // timeout_of(): 8.6 s, for two retran
 
 Result<ConnectionId> Agent::Body::sidr_request(Instant now, const SidrParameters& p) {
   if (p.response_timeout > 31)
-    return fail(Errc::invalid_argument, "SidrParameters::response_timeout is {a}; it is 0 to 31", p.response_timeout);
+    return fail(Errc::invalid_argument, "SidrParameters::response_timeout is {a}; must be 0 to 31", p.response_timeout);
   const Timers timers = p.timers.value_or(options_.timers);
   if (const auto good = check(timers); !good) return tl::unexpected(good.error());
   CmSidrReq m{.p_key = p.path.p_key, .service_id = p.service_id};

@@ -123,9 +123,7 @@ Failure rejected_because(State state, const CmRej& m) {
     case CmReject::no_qp:
     case CmReject::no_eec:
     case CmReject::no_resources: advice = "connect again later"; break;
-    case CmReject::invalid_comm_id:
-      advice = "the peer knows nothing of this connection any more; set it up again";
-      break;
+    case CmReject::invalid_comm_id: advice = "the peer no longer has this connection; set it up again"; break;
     case CmReject::port_and_cm_redirect:
     case CmReject::port_redirect: advice = "connect to the port in the additional information"; break;
     default: break;

@@ -17,16 +17,17 @@ constexpr Duration interval_min = std::chrono::milliseconds(10);
 }  // namespace
 
 Result<void> check(const Timers& timers) {
-  if (timers.retries > 15) return fail(Errc::invalid_argument, "Timers::retries is {a}; it is 0 to 15", timers.retries);
+  if (timers.retries > 15)
+    return fail(Errc::invalid_argument, "Timers::retries is {a}; must be 0 to 15", timers.retries);
   if (timers.first < std::chrono::microseconds(1))
-    return fail(Errc::invalid_argument, "Timers::first is {a} ns; it is at least 1000", timers.first.count());
+    return fail(Errc::invalid_argument, "Timers::first is {a} ns; must be at least 1000", timers.first.count());
   if (timers.cap < timers.first)
-    return fail(Errc::invalid_argument, "Timers::cap is {a} ns; it is at least Timers::first, {b} ns",
+    return fail(Errc::invalid_argument, "Timers::cap is {a} ns; must be at least Timers::first, {b} ns",
                 timers.cap.count(), timers.first.count());
   if (timers.total < Duration{})
-    return fail(Errc::invalid_argument, "Timers::total is {a} ns; it is at least 0", timers.total.count());
+    return fail(Errc::invalid_argument, "Timers::total is {a} ns; must be at least 0", timers.total.count());
   if (timers.silence < Duration{})
-    return fail(Errc::invalid_argument, "Timers::silence is {a} ns; it is at least 0", timers.silence.count());
+    return fail(Errc::invalid_argument, "Timers::silence is {a} ns; must be at least 0", timers.silence.count());
   return {};
 }
 

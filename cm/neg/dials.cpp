@@ -41,7 +41,8 @@ Outcome<Peers::DialId> Peers::dial(Instant now, Dial dial) {
   if (const auto checked = cm::Retries::check(options); !checked)
     return failed(Problem::configuration_error, checked.error().message());
   if (dial.server.port == 0 || dial.server.is_any())
-    return failed(Problem::configuration_error, fmt::format("{} is no address of a server", dial.server.to_string()));
+    return failed(Problem::configuration_error,
+                  fmt::format("{} is not an address of a server", dial.server.to_string()));
   if (dial.connect_timeout < Duration{})
     return failed(Problem::configuration_error, "Dial::connect_timeout is negative; 0 is the system's");
   if (const auto sane = Session::respond({}, dial.session, now); !sane) return tl::unexpected(sane.error());

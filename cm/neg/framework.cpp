@@ -63,7 +63,7 @@ Outcome<void> check_parameter(const std::string& where, const Parameter& p) {
   };
   if (!is_name(p.name)) return refused("has no name that can be: letters, digits, '-', '_' and '.', at most 64");
   if (p.kind == Parameter::Kind::choice && p.choices.empty()) return refused("is a choice of nothing");
-  if (!shows(p)) return refused("has a value with control characters, or one that is no UTF-8");
+  if (!shows(p)) return refused("has a value with control characters, or one that is not UTF-8");
   if (p.required && !p.otherwise.empty()) return refused("is required and has a value where none is given");
   if (!p.required && !p.otherwise.empty() && !wrong_value(p, p.otherwise).empty())
     return refused(fmt::format("would not take its own value '{}'", p.otherwise));

@@ -45,7 +45,7 @@ auto guarded(F&& call) -> decltype(call()) {
   } catch (const std::exception& exception) {
     return thrown(exception.what());
   } catch (...) {
-    return thrown("it is no std::exception");
+    return thrown("it is not a std::exception");
   }
 }
 

@@ -41,7 +41,7 @@ Outcome<void> Peers::listen(const Address& local, std::vector<Offer> offers) {
     if (!entry) return tl::unexpected(entry.error());
     if ((*entry)->variant.framing == Framing::raw && offers.size() > 1)
       return failed(Problem::configuration_error,
-                    fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
+                    fmt::format("{}/{} is offered together with others; its peers do not name a variant", offer.plugin,
                                 offer.variant),
                     "listen for it alone, on a port of its own");
     // A trial: a wrong configuration is an error of listen(), not of each peer.
@@ -202,7 +202,7 @@ void Peers::evict(Instant now, StreamId stream) {
   t->session.abort(
       now, {.problem = Problem::resource_exhaustion,
             .text = fmt::format("it gave way to another peer; {} at most", counted(options_.sessions_max, "session")),
-            .advice = "raise sessions_max, or look who connects and says nothing"});
+            .advice = "raise sessions_max, or look for peers that connect and send nothing"});
   over(now, *t);
   drop(*t, StreamCommand::Kind::reset);
 }

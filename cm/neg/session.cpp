@@ -46,8 +46,9 @@ Outcome<void> check(const SessionOptions& o) {
     return tl::unexpected(Failure{.problem = Problem::configuration_error, .text = std::move(text)});
   };
   if (o.message_max == 0 || o.message_max > PARLEY_NEG_LENGTH_MAX)
-    return wrong(fmt::format("SessionOptions::message_max is {}; it is 1 to {}", o.message_max, PARLEY_NEG_LENGTH_MAX));
-  if (o.rounds_max == 0) return wrong("SessionOptions::rounds_max is 0; it is at least 1");
+    return wrong(
+        fmt::format("SessionOptions::message_max is {}; must be 1 to {}", o.message_max, PARLEY_NEG_LENGTH_MAX));
+  if (o.rounds_max == 0) return wrong("SessionOptions::rounds_max is 0; must be at least 1");
   if (o.answer_timeout < Duration{} || o.session_timeout < Duration{})
     return wrong("SessionOptions: a time limit is not negative; 0 is none");
   return {};
@@ -265,7 +266,7 @@ bool Session::handle_raw() {
 }
 
 void Session::handle_hello(ConstBytes body) {
-  if (role_ != Role::responder || state_ != State::hello) return violated("a Hello where none is due");
+  if (role_ != Role::responder || state_ != State::hello) return violated("a Hello where none is expected");
   const auto items = wire::parse_neg_items(body);
   if (!items) return violated(items.error().message());
   for (const wire::NegItem& item : *items) {
@@ -291,7 +292,7 @@ void Session::handle_hello(ConstBytes body) {
 }
 
 void Session::handle_welcome(ConstBytes body) {
-  if (role_ != Role::initiator || welcome_) return violated("a Welcome where none is due");
+  if (role_ != Role::initiator || welcome_) return violated("a Welcome where none is expected");
   if (const auto items = wire::parse_neg_items(body); !items) return violated(items.error().message());
   welcome_ = true;
   state_ = State::talking;

@@ -48,10 +48,11 @@ std::string header_fault(const Received& received, const RawControl& raw, const 
   const bool m = (raw.bits & PARLEY_RDMAP_TERM_M) != 0, d = (raw.bits & PARLEY_RDMAP_TERM_D) != 0,
              r = (raw.bits & PARLEY_RDMAP_TERM_R) != 0;
   if ((raw.bits & 0x1F) != 0 && !m && !d && !r)
-    return fmt::format("M, D and R stand in the low bits of octet 2 ({:02x}), where they are reserved bits", raw.bits);
+    return fmt::format("M, D and R are in the low bits of octet 2 ({:02x}), where they are reserved bits", raw.bits);
   if (due.parts_judged && due.header && !(m && d))
-    return fmt::format("M is {} and D is {}; the DDP header and the length of the segment are due", part(m), part(d));
-  if (due.parts_judged && due.read_request && !r) return "R is not set; the Read Request's header is due";
+    return fmt::format("M is {} and D is {}; the DDP header and the length of the segment are expected", part(m),
+                       part(d));
+  if (due.parts_judged && due.read_request && !r) return "R is not set; the Read Request's header is expected";
   const auto t = received.terminate();
   if (!t || due.segment.empty()) return {};
   if (d) {
@@ -78,7 +79,7 @@ std::string_view missing_parts(const RawControl& raw, const TerminateDue& due) {
 std::string swapped_parts(const Received& received, const RawControl& raw, const TerminateDue& due) {
   std::string more;
   const auto t = received.terminate();
-  if (due.header && (raw.bits & 0xE7) == 0) more += "; no DDP header with it, where one is due";
+  if (due.header && (raw.bits & 0xE7) == 0) more += "; no DDP header with it, where one is expected";
   if (t && t->m && !due.segment.empty() && t->ddp_segment_length != due.segment.size())
     more += fmt::format("; its DDP Segment Length is {}, the segment had {} octets", t->ddp_segment_length,
                         due.segment.size());
@@ -104,7 +105,7 @@ std::string ending_text(const Received& h) {
       if (h.is(wire::RdmapOpcode::terminate)) return "a Terminate shorter than its control word";
       return h.ddp ? fmt::format("{} of {} octets", wire::to_string(h.ddp->opcode), h.payload().size())
                    : std::string("an FPDU shorter than a DDP header");
-    case Received::Kind::bad: return "octets that are no frame (" + h.why + ")";
+    case Received::Kind::bad: return "octets that are not a frame (" + h.why + ")";
     default: return std::string(to_string(h.kind));
   }
 }
@@ -122,7 +123,7 @@ Observation judge_terminate(const Received& received, const TerminateDue& due) {
   const std::string expected = due.codes.size > 0 ? code_text(due.codes.list[0]) : "a Terminate";
   if (!raw) {
     if (received.is(wire::RdmapOpcode::terminate)) return failed("a Terminate shorter than its control word");
-    Observation f = failed(fmt::format("{}, no Terminate; {} is due", ending_text(received), expected));
+    Observation f = failed(fmt::format("{}, no Terminate; {} is expected", ending_text(received), expected));
     f.silent = received.kind == Received::Kind::silence;
     return f;
   }
@@ -144,7 +145,7 @@ Observation judge_terminate(const Received& received, const TerminateDue& due) {
     return unclear(fmt::format("{}: {}; {}", octets, code_text(raw->code), due.unclear_why));
   const bool swapped = low_bits || wire::terminate_text(raw->code.layer, raw->code.etype, raw->code.code).empty();
   return failed(fmt::format(
-      "{}: {}{}; {} is due", octets, code_text(raw->code),
+      "{}: {}{}; {} is expected", octets, code_text(raw->code),
       swapped ? ", or with the nibbles of octet 0 exchanged " + code_text(exchanged(raw->code)) : std::string(),
       expected));
 }

@@ -81,7 +81,7 @@ Task<> Run::ask_for_set_up(const Case& what) {
   }
 }
 
-// A server for another protocol also closes on a wrong Request, or answers it with octets that are no Reply. Such a
+// A server for another protocol also closes on a wrong Request, or answers it with octets that are not a Reply. Such a
 // result says nothing about MPA.
 Task<Result> Run::judged(const Case& what) {
   Result result = co_await one(what);

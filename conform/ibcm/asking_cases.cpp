@@ -46,7 +46,7 @@ Task<Observation> req_fields(Tester& b) {
     if (req.path_mtu < PARLEY_IB_MTU_CODE_MIN || req.path_mtu > PARLEY_IB_MTU_CODE_MAX)
       return fmt::format("its path MTU is {}", req.path_mtu);
     if ((req.p_key & 0x7FFF) == 0) return "its P_Key is none";
-    if (req.service != wire::ib::CmService::rc) return "it asks for another service than RC";
+    if (req.service != wire::ib::CmService::rc) return "it requests a service other than RC";
     if (req.primary.local_gid != gid_of(link.first.from)) return "its local GID is not where it comes from";
     if (req.primary.remote_gid != gid_of(link.first.to)) return "its remote GID is not where it goes to";
     return {};
@@ -71,7 +71,7 @@ Task<Observation> req_again(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().timer, true);
   const auto* req = heard.as<CmReq>();
   Observation out = pass("the same REQ");
-  if (req == nullptr) out = failed(heard.words() + " where the REQ is due again");
+  if (req == nullptr) out = failed(heard.words() + " where the REQ is expected again");
   if (req != nullptr && !(*req == link->asked)) out = failed("a REQ that differs from the first");
   if (req != nullptr && heard.message->transaction_id != link->transaction_id)
     out = failed("the REQ again with another TransactionID");
@@ -193,7 +193,7 @@ Task<Observation> rep_again(Tester& b) {
   link->heard.clear();
   b.send_rep(*link);
   const Heard heard = co_await message(b, *link, b.settings().reply);
-  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words() + " where the RTU is due again");
+  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words() + " where the RTU is expected again");
   const std::string wrong = co_await still_serves(b, *link);
   co_return wrong.empty() ? pass("the RTU again") : failed("then a request was answered by " + wrong);
 }

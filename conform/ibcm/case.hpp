@@ -16,7 +16,7 @@ struct Case {
 
 std::span<const Case> setup_cases();          ///< REQ, REP, RTU
 std::span<const Case> request_cases();        ///< REQs that the peer must reject
-std::span<const Case> datagram_cases();       ///< datagrams that are no CM message, or that name no known connection
+std::span<const Case> datagram_cases();       ///< datagrams that are not a CM message, or that name no known connection
 std::span<const Case> ending_cases();         ///< DREQ and what follows it, stale connections
 std::span<const Case> sidr_cases();           ///< service ID resolution
 std::span<const Case> request_order_cases();  ///< PSNs, ACKs and the order of packets

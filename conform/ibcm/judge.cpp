@@ -183,7 +183,7 @@ Task<Link*> ended(Tester& tester) {
 
 std::string wrong_datagram(const Heard& heard) {
   if (heard.bth.opcode != wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only))
-    return "it is no UD SEND Only";
+    return "it is not a UD SEND Only";
   if (heard.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", heard.deth.q_key);
   if (heard.deth.source_qpn != PARLEY_IB_GSI_QPN) return "it does not come from queue pair 1";
   if (heard.bth.tver != 0 || heard.bth.pad_count != 0) return "its BTH has a version or a pad";

@@ -162,7 +162,7 @@ Task<Observation> stale_rep(Tester& b) {
   Link* old = co_await accepted(b);
   if (old == nullptr) co_return b.trouble();
   Link* link = co_await b.asked();
-  if (link == nullptr) co_return unclear("the peer makes no second connection while one stands");
+  if (link == nullptr) co_return unclear("the peer opens no second connection while one is open");
   link->reply.local_qpn = old->reply.local_qpn;
   b.send_rep(*link);
   const Heard heard = co_await message(b, *link, b.settings().reply);

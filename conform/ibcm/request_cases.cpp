@@ -37,7 +37,7 @@ Task<Observation> rej_fields(Tester& b) {
   co_return pass("as it should be");
 }
 
-// IBA §12.6.7.2: the REJ has the largest supported MTU. The codes 0 and 6 to 15 are no MTU.
+// IBA §12.6.7.2: the REJ has the largest supported MTU. The codes 0 and 6 to 15 are not assigned.
 Task<Observation> mtu_0(Tester& b) {
   return refuses(
       b, [](CmReq& req) { req.path_mtu = 0; }, CmReject::invalid_path_mtu);

@@ -69,7 +69,7 @@ Task<Observation> of_another(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().timer);
   b.send(*link, answer_to(b, *link, SidrStatus::rejected));
   const auto* again = heard.as<CmSidrReq>();
-  if (again == nullptr) co_return failed(heard.words() + " where the SIDR_REQ is due again");
+  if (again == nullptr) co_return failed(heard.words() + " where the SIDR_REQ is expected again");
   co_return *again == *link->resolving ? pass("the same SIDR_REQ") : failed("a SIDR_REQ that differs from the first");
 }
 

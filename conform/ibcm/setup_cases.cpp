@@ -119,7 +119,7 @@ Task<Observation> rep_again(Tester& b) {
   if (!asked) co_return b.trouble();
   const Heard again = co_await b.answer(link);
   const auto* rep = again.as<CmRep>();
-  if (rep == nullptr) co_return failed(again.words() + " where the REP is due again");
+  if (rep == nullptr) co_return failed(again.words() + " where the REP is expected again");
   if (!(*rep == *link.rep)) co_return failed("a REP that differs from the first");
   b.send_rtu(link);
   co_return pass("the same REP");
@@ -151,7 +151,7 @@ Task<Observation> late_rtu(Tester& b) {
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
   const Heard again = co_await b.answer(link);
-  if (again.as<CmRep>() == nullptr) co_return unclear(again.words() + " where the REP is due again");
+  if (again.as<CmRep>() == nullptr) co_return unclear(again.words() + " where the REP is expected again");
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("the connection stays up") : failed("a request was answered by " + wrong);

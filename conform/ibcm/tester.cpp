@@ -38,8 +38,8 @@ std::string Heard::words() const {
   if (const auto* rep = as<ib::CmSidrRep>())
     return fmt::format("SIDR_REP with status {} ({})", static_cast<int>(rep->status), to_string(rep->status));
   if (message) return std::string(to_string(message->type()));
-  if (!unreadable.empty()) return "a MAD that is no message of the CM: " + unreadable;
-  if (bth.dest_qpn == PARLEY_IB_GSI_QPN) return "a MAD that is no message of the CM";
+  if (!unreadable.empty()) return "a MAD that is not a message of the CM: " + unreadable;
+  if (bth.dest_qpn == PARLEY_IB_GSI_QPN) return "a MAD that is not a message of the CM";
   if (is(Operation::acknowledge)) return ib::syndrome_text(aeth.syndrome);
   return ib::opcode_text(bth.opcode);
 }

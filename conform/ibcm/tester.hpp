@@ -52,7 +52,7 @@ struct Heard {
   wire::ib::Reth reth;
   Bytes payload;
   std::optional<CmMessage> message;  ///< of the CM
-  std::string unreadable;            ///< why a MAD of the CM's class is no message of the CM
+  std::string unreadable;            ///< why a MAD of the CM's class is not a message of the CM
   std::string unreachable;           ///< silence: the system's error for the path, if any
 
   template <class M>
@@ -190,7 +190,7 @@ class Tester {
   Observation trouble() const { return trouble_; }
   void set_trouble(std::string observed) { trouble_ = {Verdict::inconclusive, std::move(observed)}; }
   bool accepted() const { return accepted_; }
-  /// The first MAD of the CM's class in this case that is no message of the CM; empty: none.
+  /// The first MAD of the CM's class in this case that is not a message of the CM; empty: none.
   const std::string& unreadable() const { return unreadable_; }
   bool nobody_resolves() const { return nobody_resolves_; }
   void note_accepted() { accepted_ = true; }

@@ -193,8 +193,7 @@ Task<Observation> depths_not_negotiated(Tester& b) {
                    tester::enhanced(not_negotiated, not_negotiated);
   reply(*conn, frame);
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
-  if (received.is(wire::RdmapOpcode::terminate))
-    co_return failed("3fff is taken for a depth: " + ending_text(received));
+  if (received.is(wire::RdmapOpcode::terminate)) co_return failed("3fff is taken as a depth: " + ending_text(received));
   if (received.kind == Received::Kind::fpdu) co_return pass("goes on with " + ending_text(received));
   if (received.kind == Received::Kind::silence) co_return silent_after_reply();
   co_return failed(ending_text(received));
@@ -241,7 +240,7 @@ Task<Observation> both_kinds_to_read_only(Tester& b) {
   const Received received = co_await conn->receive_fpdu(b.settings().reply);
   const auto due = q->d ? wire::RdmapOpcode::read_request : wire::RdmapOpcode::rdma_write;
   if (received.is(due)) co_return pass("the kind in common is used: " + ending_text(received));
-  co_return failed(ending_text(received) + ", where the kind in common is due");
+  co_return failed(ending_text(received) + ", where the kind in common is expected");
 }
 
 Task<Observation> reply_without_a(Tester& b, unsigned ord_bits) {

@@ -267,7 +267,7 @@ static void show_stranger(const parley_ib_packet* p, packet_info* pinfo, proto_i
   }
   if (attribute == NULL && !parley_ib_carries(p, 0, PARLEY_IB_MAD_HEADER_LEN)) return; /* not captured */
   if (try_val_to_str(tvb_get_ntohs(tvb, p->payload + 16), attribute_texts) == NULL)
-    parley_ib_remark_on(pinfo, attribute, PARLEY_IB_REMARK_ATTRIBUTE, "Attribute 0x%04x is no message of the CM",
+    parley_ib_remark_on(pinfo, attribute, PARLEY_IB_REMARK_ATTRIBUTE, "Attribute 0x%04x is not a message of the CM",
                         tvb_get_ntohs(tvb, p->payload + 16));
 }
 

@@ -133,7 +133,7 @@ static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, gui
     }
     if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
   }
-  /* A payload may contain whole FPDUs with a right CRC. The octets behind such a false find are no fault of the
+  /* A payload may contain whole FPDUs with a right CRC. The octets behind such a false find are not a fault of the
    * sender. */
   if (half->unproven > 0 && crc == PARLEY_CRC_BAD) return FALSE;
   if (half->unproven > 0 && crc != PARLEY_CRC_GOOD && !fits(half, wire, octets, known, at)) return FALSE;

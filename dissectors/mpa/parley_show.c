@@ -324,7 +324,7 @@ static void show_note(const scene* s, const parley_item* item) {
     case PARLEY_NOTE_NOT_STARTUP:
       field = &ei_not_startup, severity = PI_ERROR;
       text = wmem_strdup_printf(pool,
-                                "octets of the %s that are not a startup frame where one is due "
+                                "octets of the %s that are not a startup frame where one is expected "
                                 "[RFC 5044 §7.1.1]",
                                 who);
       break;
@@ -465,7 +465,7 @@ static void register_experts(void) {
       EXPERT(ei_crc, "crc.bad", PI_CHECKSUM, PI_ERROR, "Wrong CRC [RFC 5044 §4.4]"),
       EXPERT(ei_marker, "marker.bad", PI_PROTOCOL, PI_ERROR, "Wrong marker [RFC 5044 §4.3]"),
       EXPERT(ei_early_responder, "responder_early", PI_SEQUENCE, PI_ERROR, "Responder spoke first [RFC 5044 §7.1.2]"),
-      EXPERT(ei_rtr, "rtr.wrong", PI_SEQUENCE, PI_ERROR, "First FPDU is no agreed RTR [RFC 6581 §9.2]"),
+      EXPERT(ei_rtr, "rtr.wrong", PI_SEQUENCE, PI_ERROR, "First FPDU is not an agreed RTR [RFC 6581 §9.2]"),
       EXPERT(ei_rtr_frame, "rtr.frame_wrong", PI_SEQUENCE, PI_ERROR,
              "Rtr frame is missing or not understood [OFA 2007-10 Rtr §2]"),
       EXPERT(ei_rtr_unannounced, "rtr.unannounced", PI_SEQUENCE, PI_NOTE, "RTR that nothing announced"),
@@ -476,7 +476,7 @@ static void register_experts(void) {
       EXPERT(ei_early_initiator, "initiator_early", PI_SEQUENCE, PI_ERROR, "Octets before the Reply [RFC 5044 §7.1.2]"),
       EXPERT(ei_not_startup, "startup.missing", PI_PROTOCOL, PI_ERROR, "No startup frame [RFC 5044 §7.1.1]"),
       EXPERT(ei_end, "end.note", PI_SEQUENCE, PI_NOTE, "Something was not finished"),
-      EXPERT(ei_end_warning, "end.warning", PI_SEQUENCE, PI_WARN, "What was due did not come [RFC 5044 §7.1.2]"),
+      EXPERT(ei_end_warning, "end.warning", PI_SEQUENCE, PI_WARN, "What was expected did not come [RFC 5044 §7.1.2]"),
       EXPERT(ei_end_error, "end.error", PI_SEQUENCE, PI_ERROR, "What was promised did not come [RFC 5044 §7.1.1]"),
       EXPERT(ei_startup_cut, "startup.cut", PI_SEQUENCE, PI_NOTE, "Startup frame is not whole"),
   };

@@ -178,7 +178,7 @@ static void judge_turn(neg_half* half, const parley_neg_header* h, const parley_
 static void take_hello(neg_half* half, const parley_neg_header* h, const guint8* body, parley_neg_item* item) {
   parley_neg_conn* const conn = half->conn;
   if (conn->initiator != half->side || half->begun == yes || (half->begun == unknown && !half->gap)) {
-    parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_HELLO, "a Hello where none is due");
+    parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_HELLO, "a Hello where none is expected");
     return;
   }
   static const char* const variants[] = {"verbs-rc", "verbs-uc", "verbs-ud", "verbs-xrc", "manual"};
@@ -207,7 +207,7 @@ static void judge_order(neg_half* half, const parley_neg_header* h, const guint8
     case PARLEY_NEG_TYPE_hello: take_hello(half, h, body, item); break;
     case PARLEY_NEG_TYPE_welcome:
       if (conn->initiator == half->side || half->begun == yes || (half->begun == unknown && !half->gap))
-        parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_WELCOME, "a Welcome where none is due");
+        parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_WELCOME, "a Welcome where none is expected");
       else
         half->begun = yes;
       break;

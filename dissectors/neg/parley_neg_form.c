@@ -94,9 +94,8 @@ gboolean parley_neg_check_header(const parley_neg_header* h, parley_neg_remarks*
     return FALSE;
   }
   if (h->length > session_length_max)
-    parley_neg_say(to, PARLEY_NEG_REMARK_LONG,
-                   "a message of %u octets; at most %u are taken unless a session is told otherwise", h->length,
-                   session_length_max);
+    parley_neg_say(to, PARLEY_NEG_REMARK_LONG, "a message of %u octets; a session accepts at most %u by default",
+                   h->length, session_length_max);
   return TRUE;
 }
 
@@ -138,7 +137,7 @@ static void check_items(const guint8* p, guint32 left, gboolean abort, parley_ne
     const guint16 type = be16(p);
     if (!known_item(type) && (type & PARLEY_NEG_ITEM_CRITICAL) != 0) {
       parley_neg_say(to, abort ? PARLEY_NEG_REMARK_ABORT_ITEMS : PARLEY_NEG_REMARK_ITEM_CRITICAL,
-                     "item %u is not known and may not be skipped", type);
+                     "item %u is unknown and must not be skipped", type);
       return;
     }
     p += PARLEY_NEG_ITEM_LEN + length;
@@ -170,11 +169,11 @@ static void check_qp_items(const guint8* p, guint32 left, gboolean ud, parley_ne
     }
     const int due = qp_item_octets(type);
     if (due < 0 && (type & PARLEY_NEG_ITEM_CRITICAL) != 0) {
-      parley_neg_say(to, PARLEY_NEG_REMARK_ITEM_CRITICAL, "item 0x%04x is not known and may not be skipped", type);
+      parley_neg_say(to, PARLEY_NEG_REMARK_ITEM_CRITICAL, "item 0x%04x is unknown and must not be skipped", type);
       return;
     }
     if (due >= 0 && due != length) {
-      parley_neg_say(to, PARLEY_NEG_REMARK_QP, "item 0x%04x has %u octets, %d are due", type, length, due);
+      parley_neg_say(to, PARLEY_NEG_REMARK_QP, "item 0x%04x has %u octets, %d are expected", type, length, due);
       return;
     }
     qpn = qpn || type == PARLEY_NEG_QP_ITEM_qpn;
@@ -186,13 +185,13 @@ static void check_qp_items(const guint8* p, guint32 left, gboolean ud, parley_ne
   if (!qpn || !psn)
     parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item %s is missing", qpn ? "psn" : "qpn");
   else if (ud && !qkey)
-    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item qkey is missing, which UD needs");
+    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the item qkey is missing; UD needs it");
 }
 
 static void check_qp_info(const guint8* body, guint32 length, parley_neg_remarks* to) {
   enum { UD = 3 };
   if (length < PARLEY_NEG_QP_HEADER_LEN)
-    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "%u octet%s, %d are due", length, length == 1 ? "" : "s",
+    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "%u octet%s, %d are expected", length, length == 1 ? "" : "s",
                    PARLEY_NEG_QP_HEADER_LEN);
   else if (body[0] != PARLEY_NEG_QP_VERSION)
     parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the attributes have version %u; this side knows %u", body[0],

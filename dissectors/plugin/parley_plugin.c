@@ -230,7 +230,7 @@ static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tr
   if (how == PARLEY_BEGINS_PERHAPS) return FALSE; /* see watch() */
   if (how != PARLEY_BEGINS_NOTHING) how = parley_believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
   if (how == PARLEY_BEGINS_NOTHING) {
-    /* The capture may lack the connection's beginning. A good CRC over a plausible DDP segment is no accident. */
+    /* The capture may lack the connection's beginning. A good CRC over a plausible DDP segment is not an accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
     const gint captured = (gint)tvb_captured_length(tvb);
     if (!parley_looks_like_fpdu(tvb_get_ptr(tvb, 0, captured), (guint32)captured)) return FALSE;

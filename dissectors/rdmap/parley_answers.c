@@ -3,8 +3,8 @@
 #include "parley_rdmap.h"
 
 const char* parley_fault_due(const parley_fault* f) {
-  if (f->any) return "a Terminate is due";
-  return wmem_strdup_printf(wmem_file_scope(), "%s is due",
+  if (f->any) return "a Terminate is expected";
+  return wmem_strdup_printf(wmem_file_scope(), "%s is expected",
                             parley_terminate_describe(wmem_file_scope(), f->layer, f->etype, f->code));
 }
 

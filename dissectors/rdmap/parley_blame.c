@@ -201,7 +201,7 @@ void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment
   if (!parley_terminate_read(tvb, s->head, &t)) {
     if (s->payload < PARLEY_RDMAP_TERM_CTRL_LEN)
       parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
-                  "the %s sent a Terminate of %u octets, at least 4 are due [RFC 5040 §4.8]", who, s->payload);
+                  "the %s sent a Terminate of %u octets, at least 4 are expected [RFC 5040 §4.8]", who, s->payload);
     return;
   }
   check_order(pdu, tvb, s->head, &t);

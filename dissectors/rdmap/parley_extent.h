@@ -16,7 +16,7 @@ enum { PARLEY_RANGES_MAX = 64 };
 typedef struct parley_extent {
   gboolean open, last;
   gboolean start_unknown; /* its first segment may not have arrived first */
-  gboolean after_gap;     /* the capture may lack segments of it: missing ones are no fault */
+  gboolean after_gap;     /* the capture may lack segments of it: missing ones are not a fault */
   guint32 odd_frame;      /* frame of the first segment out of its turn; 0: none */
   parley_range run;
   guint32 ahead_count;

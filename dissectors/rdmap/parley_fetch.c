@@ -72,7 +72,7 @@ void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segm
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Read Request has %u octets, 28 are due [RFC 5040 §4.4]", s->payload);
+                "Read Request has %u octets, 28 are expected [RFC 5040 §4.4]", s->payload);
     t->fetches_unknown = TRUE; /* its answer cannot be predicted */
     return;
   }
@@ -120,7 +120,8 @@ static void answer_over(parley_pdu* pdu, parley_track* requester) {
   parley_fetch** link = first_read(requester);
   if (!requester->answer_wrong && requester->answer.ahead_count > 0)
     parley_find(pdu, PARLEY_FINDING_sink, PARLEY_AT_TO,
-                "The answer to the Read Request of frame %u lacks octets: TO 0x%" PRIx64 " was due [RFC 5040 §4.5]",
+                "The answer to the Read Request of frame %u lacks octets: TO 0x%" PRIx64
+                " was expected [RFC 5040 §4.5]",
                 (*link)->request_frame, (*link)->sink_to + requester->answer.run.end);
   else if (!requester->answer_wrong && requester->answer.odd_frame != 0)
     parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_TO,
@@ -200,7 +201,7 @@ void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_se
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Request has %u octets, 52 are due [RFC 7306 §5.2]", s->payload);
+                "Atomic Request has %u octets, 52 are expected [RFC 7306 §5.2]", s->payload);
     t->fetches_unknown = TRUE;
     return;
   }
@@ -211,7 +212,7 @@ void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_se
   const guint64 to = tvb_get_ntoh64(tvb, (gint)s->head + 12);
   if (word >> 4 != 0) /* RFC 7306 §5.2.1: the AOpCode is in the low four bits of its word; the other bits are 0. */
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY,
-                "Reserved bits beside the AOpCode are set: 0x%08x [RFC 7306 §5.2.1]", word);
+                "Reserved bits next to the AOpCode are set: 0x%08x [RFC 7306 §5.2.1]", word);
   if (aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY, "AOpCode %u is not assigned [RFC 7306 §5.2.1]", aop);
   if (to % 8 != 0) {
@@ -229,7 +230,7 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
   parley_track* requester = parley_track_of(pdu->conn, 1 - pdu->from);
   if (s->payload != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                "Atomic Response has %u octets, 12 are due [RFC 7306 §5.2]", s->payload);
+                "Atomic Response has %u octets, 12 are expected [RFC 7306 §5.2]", s->payload);
     requester->fetches_unknown = TRUE;
     return;
   }

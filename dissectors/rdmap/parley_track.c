@@ -111,14 +111,14 @@ static gboolean check_controls(parley_pdu* pdu, const parley_segment* s) {
   const guint8 dv = s->ddp & PARLEY_DDP_DV_MASK;
   const guint8 rv = (guint8)((s->rdmap & PARLEY_RDMAP_RV_MASK) >> 6);
   if (dv != due) {
-    parley_find(pdu, PARLEY_FINDING_ddp_version, PARLEY_AT_DDP_CONTROL, "DDP version %u, %u is due [RFC 5041 §4.1]", dv,
-                due);
+    parley_find(pdu, PARLEY_FINDING_ddp_version, PARLEY_AT_DDP_CONTROL,
+                "DDP version %u, %u is expected [RFC 5041 §4.1]", dv, due);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, s->tagged ? 1 : 2, s->tagged ? 4 : 6, PARLEY_BLAME);
     return FALSE;
   }
   if (rv != due) {
     parley_find(pdu, PARLEY_FINDING_rdmap_version, PARLEY_AT_RDMAP_CONTROL,
-                "RDMAP version %u, %u is due [RFC 5040 §4.1]", rv, due);
+                "RDMAP version %u, %u is expected [RFC 5040 §4.1]", rv, due);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 5, PARLEY_BLAME);
     return FALSE;
   }
@@ -230,7 +230,7 @@ static void check_first_segment(parley_pdu* pdu, const parley_segment* s, parley
   q->opcode = s->opcode;
   q->stag = s->stag;
   if (q->unknown || as_due) return;
-  parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is due (queue %u) [RFC 5041 §4.3]", name,
+  parley_find(pdu, PARLEY_FINDING_msn, PARLEY_AT_MSN, "%s has MSN %u, %u is expected (queue %u) [RFC 5041 §4.3]", name,
               s->msn, due, s->qn);
   parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, PARLEY_BLAME);
 }
@@ -259,8 +259,8 @@ static void place_untagged(parley_pdu* pdu, const parley_segment* s, parley_queu
       break;
     case PARLEY_PLACED_WRONG:
       parley_find(pdu, PARLEY_FINDING_mo, PARLEY_AT_MO,
-                  "%s goes on at MO %u, %" PRIu64 " is due (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, due, s->qn,
-                  s->msn);
+                  "%s goes on at MO %u, %" PRIu64 " is expected (queue %u, MSN %u) [RFC 5041 §5.2]", name, s->mo, due,
+                  s->qn, s->msn);
       parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME);
       parley_extent_close(&q->extent);
       if (!s->last) parley_extent_open(&q->extent, (guint64)s->mo + s->payload, TRUE);
@@ -318,7 +318,7 @@ static void settle_write(parley_pdu* pdu, const parley_segment* s, parley_write*
   if (w->extent.ahead_count > 0 || (!w->extent.last && !joins))
     parley_find(pdu, PARLEY_FINDING_to, PARLEY_AT_TO,
                 "RDMA Write at STag 0x%08x TO 0x%" PRIx64
-                " although the one before lacks octets: STag 0x%08x TO 0x%" PRIx64 " is due [RFC 5041 §5.2]",
+                " although the one before lacks octets: STag 0x%08x TO 0x%" PRIx64 " is expected [RFC 5041 §5.2]",
                 s->stag, s->to, w->stag, w->extent.ahead_count > 0 ? w->extent.run.end : due);
   else if (!w->extent.last && joins && w->extent.odd_frame == 0)
     parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_TO,
@@ -379,7 +379,7 @@ static void dispatch(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, pa
     case 0x9:
       if (s->payload == PARLEY_RDMAP_IMMEDIATE_LEN) return;
       parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
-                  "Immediate Data has %u octets, 8 are due [RFC 7306 §6.3]", s->payload);
+                  "Immediate Data has %u octets, 8 are expected [RFC 7306 §6.3]", s->payload);
       parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 2, 6, PARLEY_BLAME_ANY);
       return;
     case 0xA: parley_fetch_atomic_request(pdu, tvb, s); return;

@@ -21,7 +21,7 @@ class RateVariant:
         """What the peer said, or None in the initiator's first call. 'completed': this side has said all in the stage."""
         if peer_data is not None:
             if len(peer_data) != 4:
-                raise parley.InvalidPeerData(f"{len(peer_data)} octets, 4 are due")
+                raise parley.InvalidPeerData(f"{len(peer_data)} octets, 4 are expected")
             theirs = struct.unpack("!I", peer_data)[0]
             if theirs < self.rate:
                 self.rate, self.asked = theirs, False

@@ -73,9 +73,9 @@ struct MachineLoop::Waiter {
 
 Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, const TcpHostOptions& options) {
   if (options.streams_max == 0)
-    return fail(Errc::invalid_argument, "TcpHostOptions::streams_max is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "TcpHostOptions::streams_max is 0; must be at least 1");
   if (options.receive_buffer == 0)
-    return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is 0; must be at least 1");
   if (options.receive_buffer > receive_buffer_limit)
     return fail(Errc::invalid_argument, "TcpHostOptions::receive_buffer is {a}; at most {b}",
                 static_cast<std::int64_t>(std::min(options.receive_buffer, SIZE_MAX / 2)), receive_buffer_limit);
@@ -87,7 +87,7 @@ Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, c
     return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options));
   } catch (const std::exception&) {
     // Asio throws if it gets no descriptor, its own or the one that it duplicates; so does Waiter.
-    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+    return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
   }
 }
 

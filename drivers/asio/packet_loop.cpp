@@ -28,7 +28,7 @@ Result<std::unique_ptr<PacketLoop>> PacketLoop::open(PacketMachine& machine, con
                                                      PacketSockets* sockets) {
   auto body = std::make_unique<Body>(machine, options, sockets);
   if (body->epoll.fd < 0 || body->wake.fd < 0)
-    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+    return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
   return std::unique_ptr<PacketLoop>(new PacketLoop(std::move(body)));
 }
 

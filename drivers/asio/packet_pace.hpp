@@ -35,7 +35,7 @@ class SocketPace final : public PacketPace {
   Instant may_send(Instant now, const Gid& peer) override;
   void sent(const Gid& peer, std::size_t count, std::size_t size) noexcept override;
 
-  /// Of the socket that receives at the address, on UDP port 4791. None: there is none here, or not of this address alone.
+  /// For the socket that receives at the address, on UDP port 4791. None: no socket here is bound to this address alone.
   std::optional<SocketRoom> room_at(const Gid& address);
 
  private:

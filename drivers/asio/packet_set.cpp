@@ -36,7 +36,7 @@ Address loopback_alternative(int attempt) {
 }  // namespace
 
 Error no_descriptor() {
-  return {Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)"};
+  return {Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)"};
 }
 
 Error too_many_addresses() {

@@ -142,7 +142,7 @@ Result<std::unique_ptr<RoceHost>> RoceHost::open(const RoceHostOptions& options)
   if (own.roce.ca_guid == 0) own.roce.ca_guid = draw() & ~(std::uint64_t{2} << 56);
   auto host = std::make_unique<PacketHost>(own);
   if (!host->start())
-    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+    return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
   return std::unique_ptr<RoceHost>(std::move(host));
 }
 

@@ -48,7 +48,7 @@ Duration in_whole_seconds(Duration keepalive) noexcept {
   return std::chrono::seconds(std::min(seconds, seconds_most - own_delay));
 }
 
-// Linux sets the timer anew when the option is set: an idle time that has passed already expires at its next tick.
+// Linux restarts the timer when the option is set: an idle time that has passed already expires at its next tick.
 void ask_peer(int fd) noexcept { set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1); }
 
 void let_rest(int fd, Duration keepalive) noexcept {

@@ -57,7 +57,7 @@ Result<StreamId> StreamSet::attach(std::unique_ptr<LooseStream>& stream) {
   auto* loose = dynamic_cast<LooseSocket*>(stream.get());
   if (loose == nullptr)
     return fail(Errc::unsupported,
-                "the request's stream is no socket; adopt() it at a Manager of its own kind of host");
+                "the request's stream is not a socket; adopt() it at a Manager of its own kind of host");
   if (streams_ >= options_.streams_max)
     return fail(Errc::no_space,
                 "{a} TCP connections are open, which is TcpHostOptions::streams_max; end some, or raise it",

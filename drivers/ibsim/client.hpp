@@ -46,7 +46,7 @@ class Client {
   int fd() const { return data_.fd; }
   /// A pidfd of the server, readable once it has ended; -1 if it is in another PID namespace.
   int server() const { return server_ ? server_->fd : -1; }
-  /// Of the server's sockets.
+  /// The address of the server's sockets.
   const std::string& name() const { return options_.name; }
   /// The number that the server assigned to it.
   std::uint32_t id() const { return id_; }

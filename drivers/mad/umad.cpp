@@ -213,7 +213,7 @@ bool Umad::poll_changed() {
   return read_local() && local_ != before;
 }
 
-/// Of the P_Key, or of the same partition with the other membership (IBA §10.9.3).
+/// The index of the P_Key, or of the same partition with the other membership (IBA §10.9.3).
 std::optional<int> Umad::pkey_index(const mad::Address& to) const {
   if (to.qpn == 0) return 0;
   constexpr std::uint16_t partition = 0x7FFF;

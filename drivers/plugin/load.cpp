@@ -195,7 +195,7 @@ Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   // Opening a pipe would block until a writer opens it.
   if (std::error_code none; std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
-    return refused(path, "it is no regular file");
+    return refused(path, "it is not a regular file");
   if (std::filesystem::path(path).extension() == ".py") return load_python_plugin(path);
   (void)::dlerror();
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -210,14 +210,16 @@ Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
   // Otherwise a pointer, or a function, of that name would be read as the structure.
   if (const std::size_t there = size_of_symbol(api); there != 0 && there < sizeof(parley_plugin_v1))
     return refused(
-        path, fmt::format("its " PARLEY_PLUGIN_SYMBOL_V1 " has {} octets, {} are due", there, sizeof(parley_plugin_v1)),
+        path,
+        fmt::format("its " PARLEY_PLUGIN_SYMBOL_V1 " has {} octets, {} are expected", there, sizeof(parley_plugin_v1)),
         "export the structure itself, not a pointer to it");
   if (api->abi != PARLEY_PLUGIN_ABI_V1)
     return refused(path,
                    fmt::format("its interface has version {}; this program knows {}", api->abi, PARLEY_PLUGIN_ABI_V1),
                    "compile it with this program's parley/plugin.h");
   if (api->size < sizeof(parley_plugin_v1))
-    return refused(path, fmt::format("its structure has {} octets, {} are due", api->size, sizeof(parley_plugin_v1)),
+    return refused(path,
+                   fmt::format("its structure has {} octets, {} are expected", api->size, sizeof(parley_plugin_v1)),
                    "compile it with this program's parley/plugin.h");
   if (const std::string_view what = lacking(*api); !what.empty())
     return refused(path, fmt::format("'{}' of its interface is NULL", what));

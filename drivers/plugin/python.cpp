@@ -49,7 +49,7 @@ Outcome<ParleyPythonLoad*> find_bridge() {
     auto* const version = reinterpret_cast<ParleyPythonVersion*>(::dlsym(bridge, python_version_symbol));
     auto* const load = reinterpret_cast<ParleyPythonLoad*>(::dlsym(bridge, python_load_symbol));
     if (version == nullptr || load == nullptr)
-      return no_bridge(fmt::format("{} is no bridge to Python", place.string()), "unset PARLEY_PYTHON_BRIDGE");
+      return no_bridge(fmt::format("{} is not a bridge to Python", place.string()), "unset PARLEY_PYTHON_BRIDGE");
     if (const std::string own = python_bridge_version(PARLEY_VERSION); version() != own)
       return no_bridge(fmt::format("{} is of Parley {}; this is {}", place.string(), version(), own),
                        "install both from one build");

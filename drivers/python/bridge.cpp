@@ -179,7 +179,7 @@ class PythonVariant final : public Variant {
   static Outcome<Turn> turn_of(const char* method, const py::object& answer) {
     if (!py::isinstance<py::dict>(answer))
       return refused(
-          fmt::format("{}() returned {}; a dict with 'data' and 'completed' is due", method, with_type(answer)));
+          fmt::format("{}() returned {}; a dict with 'data' and 'completed' is expected", method, with_type(answer)));
     const auto dict = answer.cast<py::dict>();
     if (!dict.contains("completed") || !py::isinstance<py::bool_>(dict["completed"]))
       return refused(fmt::format("{}(): 'completed' is to be True or False", method));
@@ -187,7 +187,7 @@ class PythonVariant final : public Variant {
     if (!dict.contains("data") || dict["data"].is_none()) return turn;
     const py::object data = dict["data"];
     if (PyObject_CheckBuffer(data.ptr()) == 0)
-      return refused(fmt::format("{}(): 'data' is {}; bytes are due", method, with_type(data)));
+      return refused(fmt::format("{}(): 'data' is {}; bytes are expected", method, with_type(data)));
     Py_buffer view;
     if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) {
       PyErr_Clear();
@@ -273,7 +273,7 @@ Parameter parameter_of(const py::dict& in) {
   const std::string kind = text_in(in, "kind");
   if (!kind.empty() && kind != "text" && kind != "number" && kind != "flag" && kind != "choice")
     throw py::cast_error(fmt::format("the kind of '{}' is '{}', not text, number, flag or choice", out.name, kind));
-  if (out.name == "role") throw py::cast_error("a parameter cannot be named 'role': get_variant() is told that anyway");
+  if (out.name == "role") throw py::cast_error("a parameter cannot be named 'role': get_variant() always gets it");
   if (kind == "number") out.kind = Parameter::Kind::number;
   if (kind == "flag") out.kind = Parameter::Kind::flag;
   if (in.contains("choices")) {
@@ -294,7 +294,7 @@ std::vector<VariantInfo> variants_of(const py::object& plugin) {
       continue;
     }
     if (!py::isinstance<py::dict>(each))
-      throw py::cast_error(fmt::format("get_variants() has {}; names or dicts are due", type_of(each)));
+      throw py::cast_error(fmt::format("get_variants() has {}; names or dicts are expected", type_of(each)));
     const auto in = py::reinterpret_borrow<py::dict>(each);
     VariantInfo info{.id = text_in(in, "id"), .summary = text_in(in, "summary")};
     if (in.contains("parameters"))

@@ -161,7 +161,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
         tell(c, cm::AddressChanged{id_of(c),
                                    cm::plain_failure(cm::step::data, Errc::unreachable, {},
                                                      "the link-layer address of " + c.peer.to_string() + " changed",
-                                                     "nothing, if traffic goes on; else connect anew")});
+                                                     "nothing, if traffic continues; else connect again")});
       }
       return;
     case RDMA_CM_EVENT_ADDR_CHANGE:
@@ -170,7 +170,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
         tell(c, cm::AddressChanged{id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
                                                                "the address " + c.local.to_string() +
                                                                    " moved to another interface of this machine",
-                                                               "connect anew where traffic does not go on")});
+                                                               "connect again if traffic stops")});
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       // The peer's confirmation was lost, but its disconnect also proves that it was there.

@@ -36,7 +36,7 @@ class NicHost final : public RdmaHost {
     epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_ < 0 || wake_ < 0 || !watch(wake_) || !watch(provider_->channel_fd()) || !watch_devices())
-      return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+      return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
     // Detects the removal of a device without connections: drivers that cannot take a device from a process (rxe, siw)
     // wait until the process releases it, without an event. Its device file is already deleted, which is visible here.
     nodes_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

@@ -146,7 +146,7 @@ void Rdmacm::free_slot(EndpointId endpoint) {
 Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* init) {
   QpInit small;
   if (init == nullptr && c.type == QpType::xrc_tgt)
-    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
+    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd: the program must create it");
   if (init == nullptr) {
     auto made = c.own.make(device);
     if (!made) return tl::unexpected(made.error());

@@ -439,15 +439,15 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
       iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : reason == CmReject::consumer;
   if (c.initiator && by_ulp) {
     set_deadline(c, never);
-    tell(c, cm::Rejected{
-                .id = id_of(c),
-                .private_data = std::move(event.private_data),
-                .parameters = {},
-                .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
-                                         iwarp ? "a Reply that rejects, or a reset: the kernel tells of both as " +
-                                                     std::generic_category().message(-event.status)
-                                               : cm::reject_sentence(reason),
-                                         "look at the peer's log, or at its private data")});
+    tell(c,
+         cm::Rejected{.id = id_of(c),
+                      .private_data = std::move(event.private_data),
+                      .parameters = {},
+                      .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
+                                               iwarp ? "a Reply that rejects, or a reset: the kernel reports both as " +
+                                                           std::generic_category().message(-event.status)
+                                                     : cm::reject_sentence(reason),
+                                               "look at the peer's log, or at its private data")});
     return end(c);
   }
   const Errc passing = iwarp ? Errc::rejected : cm::errc_of(reason);

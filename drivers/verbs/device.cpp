@@ -237,7 +237,8 @@ Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit&
   if (auto capacity = nic::check_capacity(init.capacity, std::max(attr_.max_srq_wr, 1U)); !capacity)
     return tl::unexpected(capacity.error());
   Pd* pd = find_pd(init.pd);
-  if (pd == nullptr) return fail(Errc::invalid_argument, "SrqInit::pd is {a}, which is no protection domain", init.pd);
+  if (pd == nullptr)
+    return fail(Errc::invalid_argument, "SrqInit::pd is {a}, which is not a protection domain", init.pd);
   if (init.xrcd != nullptr) return create_xrc_srq(init);
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<std::uint32_t>(init.capacity);
@@ -267,7 +268,7 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
     return fail(Errc::invalid_argument, "QpInit::send_cq and recv_cq are completion queues of the device");
   auto* srq = static_cast<Srq*>(init.srq);
   if (srq != nullptr && std::find(srqs_.begin(), srqs_.end(), srq) == srqs_.end())
-    return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of the device");
+    return fail(Errc::invalid_argument, "QpInit::srq is not a shared receive queue of the device");
   if (srq != nullptr)
     if (auto room = srq->reserve_at(recv_cq); !room) return tl::unexpected(room.error());
   if (init.max_send_wr > attr_.max_qp_wr || init.max_recv_wr > attr_.max_qp_wr)

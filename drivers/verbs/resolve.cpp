@@ -52,8 +52,7 @@ Result<void> Resolver::resolve(const std::shared_ptr<NicDevice>& device, const A
 // The thread may be the last owner of the device: then no one else can reach it, and it closes the device.
 Result<void> Resolver::look_up(const std::shared_ptr<NicDevice>& device, const AhAttr& path,
                                std::chrono::milliseconds longest) {
-  if (open_->load() >= open_max)
-    return fail(Errc::no_space, "{a} look-ups of GIDs that nobody answers for are under way", open_max);
+  if (open_->load() >= open_max) return fail(Errc::no_space, "{a} unanswered GID look-ups are in progress", open_max);
   std::promise<Result<void>> promise;
   std::future<Result<void>> answer = promise.get_future();
   ++*open_;
@@ -69,7 +68,7 @@ Result<void> Resolver::look_up(const std::shared_ptr<NicDevice>& device, const A
     return fail(Errc::no_space, "the system gives no thread");
   }
   if (answer.wait_for(longest) != std::future_status::ready)
-    return fail(Errc::timed_out, "nobody has answered for the GID within {a} ms", longest.count());
+    return fail(Errc::timed_out, "no neighbour answered for the GID within {a} ms", longest.count());
   return answer.get();
 }
 

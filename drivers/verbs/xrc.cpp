@@ -68,11 +68,11 @@ Result<std::unique_ptr<XrcDomain>> NicDevice::open_xrcd(const XrcdInit& init) {
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_xrc_srq(const SrqInit& init) {
   if (released()) return removed();
   const Xrcd* domain = find_xrcd(init.xrcd);
-  if (domain == nullptr) return fail(Errc::invalid_argument, "SrqInit::xrcd is no XRC domain of this device");
+  if (domain == nullptr) return fail(Errc::invalid_argument, "SrqInit::xrcd is not an XRC domain of this device");
   auto cq = find_cq(init.cq);
   if (!cq)
     return fail(Errc::invalid_argument,
-                "SrqInit::cq is no completion queue of this device; an XRC shared receive queue has one");
+                "SrqInit::cq is not a completion queue of this device; an XRC shared receive queue needs one");
   ibv_srq_init_attr_ex attr{};
   attr.attr.max_wr = static_cast<std::uint32_t>(init.capacity);
   attr.attr.max_sge = std::max(attr_.max_sge, 1U);
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Qp>> NicDevice::make_xrc_qp(const QpInit& init) {
     const Xrcd* domain = find_xrcd(init.xrcd);
     if (domain == nullptr)
       return fail(Errc::invalid_argument,
-                  "QpInit::xrcd is no XRC domain of this device; an XRC_TGT queue pair has one");
+                  "QpInit::xrcd is not an XRC domain of this device; an XRC_TGT queue pair needs one");
     attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
     attr.xrcd = domain->xrcd;
     attr.qp_type = IBV_QPT_XRC_RECV;
@@ -111,7 +111,7 @@ Result<std::unique_ptr<Qp>> NicDevice::make_xrc_qp(const QpInit& init) {
     if (pd == nullptr)
       return fail(Errc::invalid_argument, "QpInit::pd is {a}, no protection domain of the device", init.pd);
     send_cq = find_cq(init.send_cq);
-    if (!send_cq) return fail(Errc::invalid_argument, "QpInit::send_cq is no completion queue of the device");
+    if (!send_cq) return fail(Errc::invalid_argument, "QpInit::send_cq is not a completion queue of the device");
     if (init.max_send_wr > attr_.max_qp_wr)
       return fail(Errc::invalid_argument, "QpInit::max_send_wr is at most {a}", attr_.max_qp_wr);
     attr.comp_mask = IBV_QP_INIT_ATTR_PD;

@@ -121,7 +121,7 @@ class AsioHost {
         event = host.cm().poll_event();
         if (event) at = At::done;
         if (event) return true;
-        // Completions that other code polls are no reason for another turn.
+        // Completions that other code polls do not cause another turn.
         host.run_once(Duration{});
         return host.cm().has_events() || host.next_turn() <= host.now();
       } else {

@@ -54,7 +54,7 @@ struct Failure {
   Stage stage = Stage::none;
   std::uint16_t round = 0;  ///< in the stage, from 1; 0 outside of stages
   bool by_peer = false;     ///< the peer reported it
-  /// "info, round 2: the peer's data cannot be used: 12 octets, 32 are due; ..."
+  /// "info, round 2: the peer's data cannot be used: 12 octets, 32 are expected; ..."
   std::string to_string() const;
 };
 template <class T>

@@ -26,7 +26,7 @@ namespace parley {
   X(timed_out, "the deadline passed")                                                       \
   X(peer_closed, "the peer closed the connection")                                          \
   X(peer_reset, "the peer reset the connection")                                            \
-  X(refused, "nobody listens at that address")                                              \
+  X(refused, "there is no listener at that address")                                        \
   X(unreachable, "the peer cannot be reached")                                              \
   X(no_matching_rtr, "no RTR option is common to both sides")                               \
   X(insufficient_ird, "the IRD and ORD of the two sides cannot be reconciled")              \

@@ -23,29 +23,30 @@ namespace parley::xrc {
   X(gone, invalid_argument, "the TGT queue pair has ended, or is about to")                                          \
   X(other_domain, invalid_argument, "the TGT queue pair belongs to another XRC domain")                              \
   X(not_registered, invalid_argument, "this member is not registered with the TGT queue pair")                       \
-  X(wrong_type, invalid_argument, "the number is that of a queue pair which is no XRC TGT queue pair")               \
+  X(wrong_type, invalid_argument, "the number belongs to a queue pair that is not an XRC TGT queue pair")            \
   X(state, invalid_argument, "the state of the TGT queue pair does not allow it")                                    \
   X(conflict, invalid_argument, "the TGT queue pair is in that state with other attributes")                         \
-  X(busy, device_or_resource_busy, "it is in use, or about to be made: try again, or let go of it first")            \
-  X(not_member, invalid_argument, "the caller is no member of the XRC domain; a forked child is none")               \
+  X(busy, device_or_resource_busy, "it is in use, or being created: try again, or release it first")                 \
+  X(not_member, invalid_argument, "the caller is not a member of the XRC domain; a forked child is none")            \
   X(stale_epoch, invalid_argument, "the membership is of an earlier epoch: open the XRC domain again")               \
   X(no_memory, not_enough_memory, "a bound of the registry is reached")                                              \
   X(unsupported, function_not_supported, "this is not supported here")                                               \
   X(unknown_domain, resource_unavailable_try_again, "no process has the XRC domain open, and it was not to be made") \
   X(domain_exists, invalid_argument, "the XRC domain is open already, and a new one was asked for")                  \
   X(bad_descriptor, bad_file_descriptor, "the descriptor is that of no file")                                        \
-  X(not_permitted, permission_denied, "the file belongs to another user, who does not share it")                     \
+  X(not_permitted, permission_denied, "the file belongs to another user and is not shared")                          \
   X(too_many_members, not_enough_memory, "the XRC domain has as many members as it may have")                        \
   X(invalid, invalid_argument, "an argument is out of its documented range")                                         \
   X(bad_message, protocol_error, "the message is none of the broker's protocol")                                     \
   X(bad_version, protocol_not_supported, "the two sides have no version of the broker's protocol in common")         \
   X(wrong_process, no_such_process, "the process is not the one that it says: its process ID was used again")        \
   X(no_broker, connection_refused, "no broker answers, and none was started")                                        \
-  X(timed_out, timed_out, "there was no answer in time: of the broker, or of who holds the shared registry")         \
-  X(no_segment, no_such_file_or_directory, "there is no shared registry, and none was to be made")                   \
+  X(timed_out, timed_out,                                                                                            \
+    "there was no answer in time: from the broker, or from the holder of the shared registry's lock")                \
+  X(no_segment, no_such_file_or_directory, "there is no shared registry, and the caller did not ask to create one")  \
   X(segment_full, no_space_on_device, "the file system has no room for a shared registry")                           \
   X(segment_owner, permission_denied, "the shared registry's file is not the user's own, or others may open it")     \
-  X(segment_foreign, invalid_argument, "the file is no shared registry, and is left as it is")                       \
+  X(segment_foreign, invalid_argument, "the file is not a shared registry, and is left as it is")                    \
   X(segment_version, protocol_not_supported, "the shared registry was made by another version of this library")      \
   X(segment_elsewhere, function_not_supported, "the shared registry is that of another PID namespace")               \
   X(share_of_connections, not_enough_memory, "users may have no more connections to the broker: --user-share")       \
@@ -54,7 +55,7 @@ namespace parley::xrc {
   X(share_of_registrations, not_enough_memory, "users may have no more registrations: the broker's --user-share")    \
   X(share_of_srqs, not_enough_memory, "users may name no more receive queues: the broker's --user-share")            \
   X(share_of_queue_pairs, not_enough_memory, "users may name no more other queue pairs: the broker's --user-share")  \
-  X(socket_foreign, file_exists, "what is at the broker's socket is no socket of root or of this user")              \
+  X(socket_foreign, file_exists, "the broker's socket does not belong to root or to this user")                      \
   X(lock_foreign, file_exists, "the broker's lock file is not this user's alone, or is something else")              \
   X(lock_unwritable, io_error, "the broker's lock file cannot be written: the file system is full or read-only")
 
@@ -110,15 +111,15 @@ struct Process {
 };
 
 // X(name, text)
-#define PARLEY_XRC_STATES(X)                                    \
-  X(creating, "reserved by its creator, known to nobody else")  \
-  X(reset, "made")                                              \
-  X(init, "initialised")                                        \
-  X(rtr, "receives")                                            \
-  X(rts, "receives; its acknowledgement timers are set")        \
-  X(error, "failed: registrants are told, and unregister")      \
-  X(drain, "its peer is gone: nobody may register")             \
-  X(linger, "nobody is registered, and it is kept for a while") \
+#define PARLEY_XRC_STATES(X)                                            \
+  X(creating, "reserved by its creator, unknown to others")             \
+  X(reset, "made")                                                      \
+  X(init, "initialised")                                                \
+  X(rtr, "receives")                                                    \
+  X(rts, "receives; its acknowledgement timers are set")                \
+  X(error, "failed: registrants are notified, and unregister")          \
+  X(drain, "its peer is gone: no process may register")                 \
+  X(linger, "no process is registered; it is kept for the linger time") \
   X(gone, "ended; its number rests until no packet is under way")
 
 enum class State : std::uint8_t {
@@ -139,7 +140,7 @@ std::string_view text_of(State state);
   X(peer_reused, "the peer uses the number of its queue pair for another one") \
   X(device_removed, "the device is being removed")                             \
   X(killed, "an administrator ended it")                                       \
-  X(unattended, "it had failed, and nobody put it right in time")              \
+  X(unattended, "it had failed, and no registrant recovered it in time")       \
   X(device_failed, "the device has failed")                                    \
   X(ended, "it has ended while the member was away from its broker")           \
   X(events_lost, "the member's queue was full: ask for the state of what you use")

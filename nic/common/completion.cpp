@@ -82,7 +82,7 @@ Result<std::unique_ptr<CompletionQueue>> make_cq(const Ref<Tables>& tables, cons
   if (init.channel != nullptr) {
     const auto found = tables->channels.find(init.channel);
     if (found == tables->channels.end())
-      return fail(Errc::invalid_argument, "CqInit::channel is no completion channel of this device");
+      return fail(Errc::invalid_argument, "CqInit::channel is not a completion channel of this device");
     channel = found->second;
   }
   return std::make_unique<Cq>(tables, init.capacity, std::move(channel));

@@ -40,7 +40,7 @@ Result<PdHandle> PdTable::add() {
 
 Result<void> PdTable::remove(PdHandle pd) {
   Slot* slot = find(pd);
-  if (!slot) return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
+  if (!slot) return fail(Errc::invalid_argument, "pd {a} is not a protection domain of this device", pd);
   if (slot->users > 0)
     return fail(Errc::wrong_state, "{a} objects still use the protection domain",
                 static_cast<std::int64_t>(slot->users));
@@ -72,7 +72,7 @@ Result<void> MrTable::check_room() const {
 std::uint32_t MrTable::take_slot() { return nic::take_slot(slots_, free_); }
 
 Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at) {
-  if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
+  if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; must be at least 1");
   if (auto room = check_room(); !room) return tl::unexpected(room.error());
   std::uint64_t to = at.value_or(address_of(memory));
   if (at && memory.size() - 1 > ~std::uint64_t{0} - to)
@@ -124,7 +124,7 @@ Result<PdHandle> MrTable::remove(std::uint32_t stag) {
 Result<PdHandle> MrTable::change(std::uint32_t stag, const MrChange& change) {
   if (auto unused = check_unused(stag); !unused) return tl::unexpected(unused.error());
   if (change.memory && change.memory->empty())
-    return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
+    return fail(Errc::invalid_argument, "memory has 0 octets; must be at least 1");
   Slot& slot = slots_[stag >> 8];
   const PdHandle former = slot.pd;
   slot.pd = change.pd.value_or(former);
@@ -248,7 +248,7 @@ class Srq final : public SharedReceiveQueue {
 
 Result<void> check_capacity(std::size_t capacity, std::size_t max) {
   if (capacity > 0 && capacity <= max) return {};
-  return fail(Errc::invalid_argument, "capacity is {a}; it is 1 to {b}", static_cast<std::int64_t>(capacity),
+  return fail(Errc::invalid_argument, "capacity is {a}; must be 1 to {b}", static_cast<std::int64_t>(capacity),
               static_cast<std::int64_t>(max));
 }
 
@@ -256,7 +256,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> make_srq(const Ref<Tables>& tables, 
   if (auto capacity = check_capacity(init.capacity, srq_capacity_max); !capacity)
     return tl::unexpected(capacity.error());
   if (!tables->pds.known(init.pd))
-    return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", init.pd);
+    return fail(Errc::invalid_argument, "pd {a} is not a protection domain of this device", init.pd);
   return std::make_unique<Srq>(tables, init, std::move(xrc));
 }
 

@@ -36,7 +36,7 @@ class SoftDevice final : public IwarpDevice {
   Result<void> dealloc_pd(PdHandle pd) override { return tables_->pds.remove(pd); }
 
   Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override {
-    if (!tables_->pds.known(pd)) return no_pd("pd {a} is no protection domain of this device", pd);
+    if (!tables_->pds.known(pd)) return no_pd("pd {a} is not a protection domain of this device", pd);
     auto region = tables_->regions.add(pd, memory, access);
     if (region) tables_->pds.use(pd);
     return region;
@@ -103,21 +103,21 @@ DeviceAttr SoftDevice::query() const {
 
 Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& init) {
   if (auto type = check_type(init); !type) return tl::unexpected(type.error());
-  if (!tables_->pds.known(init.pd)) return no_pd("QpInit::pd {a} is no protection domain of this device", init.pd);
+  if (!tables_->pds.known(init.pd)) return no_pd("QpInit::pd {a} is not a protection domain of this device", init.pd);
   if (init.max_send_wr > wr_max)
     return fail(Errc::invalid_argument, "QpInit::max_send_wr is {a}; at most {b}", init.max_send_wr, wr_max);
   if (init.max_recv_wr > wr_max)
     return fail(Errc::invalid_argument, "QpInit::max_recv_wr is {a}; at most {b}", init.max_recv_wr, wr_max);
   const auto send_cq = tables_->cqs.find(init.send_cq), recv_cq = tables_->cqs.find(init.recv_cq);
   if (send_cq == tables_->cqs.end())
-    return fail(Errc::invalid_argument, "QpInit::send_cq is no completion queue of this device");
+    return fail(Errc::invalid_argument, "QpInit::send_cq is not a completion queue of this device");
   if (recv_cq == tables_->cqs.end())
-    return fail(Errc::invalid_argument, "QpInit::recv_cq is no completion queue of this device");
+    return fail(Errc::invalid_argument, "QpInit::recv_cq is not a completion queue of this device");
   QpParts parts;
   if (init.srq) {
     const auto srq = tables_->srqs.find(init.srq);
     if (srq == tables_->srqs.end())
-      return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of this device");
+      return fail(Errc::invalid_argument, "QpInit::srq is not a shared receive queue of this device");
     parts.srq = srq->second;
   }
   parts.send_cq = send_cq->second;
@@ -126,7 +126,7 @@ Result<std::unique_ptr<StreamQp>> SoftDevice::create_stream_qp(const QpInit& ini
 }
 
 Result<std::unique_ptr<StreamQp>> SoftDevice::create_lone_qp(PdHandle pd, std::uint32_t depth) {
-  if (!tables_->pds.known(pd)) return no_pd("pd {a} is no protection domain of this device", pd);
+  if (!tables_->pds.known(pd)) return no_pd("pd {a} is not a protection domain of this device", pd);
   if (depth > wr_max) return fail(Errc::invalid_argument, "the depth is {a}; at most {b}", depth, wr_max);
   QpParts parts;
   parts.send_cq = parts.recv_cq = Ref<CqRing>(new CqRing(std::size_t{2} * depth));

@@ -10,7 +10,7 @@ namespace {
 
 // X(attribute, why iWARP has none)
 #define PARLEY_IWARP_LACKS(X)                                                                \
-  X(en_sqd_async_notify, "no event tells of it; QpAttr::sq_draining of query() does")        \
+  X(en_sqd_async_notify, "there is no event for it: see QpAttr::sq_draining of query()")     \
   X(pkey_index, "iWARP has no partitions")                                                   \
   X(port_num, "the connection's address says which interface it is on")                      \
   X(qkey, "iWARP has no datagrams")                                                          \

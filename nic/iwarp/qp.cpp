@@ -80,7 +80,7 @@ Result<void> check_shape(const SendWr& wr) {
   if (wr.invalidate_rkey != 0 && wr.opcode != Opcode::send_with_inv && wr.opcode != Opcode::local_inv)
     return fail(Errc::invalid_argument, "SendWr::invalidate_rkey goes with send_with_inv only (RFC 5040 §4.7)");
   if (wr.imm_data != 0 && wr.opcode != Opcode::send_with_imm && wr.opcode != Opcode::rdma_write_with_imm)
-    return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
+    return fail(Errc::invalid_argument, "SendWr::imm_data is allowed only with send_with_imm and rdma_write_with_imm");
   if (wr.solicited && !completes_a_receive(wr.opcode))
     return fail(Errc::invalid_argument,
                 "SendWr::solicited goes with the sends only; nothing else completes a receive at the peer (RFC 5040 "
@@ -181,7 +181,7 @@ Result<void> Qp::check_posting() const {
 // Reserves a place in the send queue and one in its CQ.
 Result<SendWqe*> Qp::push_send(Kind kind) {
   if (SendWqe::fetches(kind)) {
-    if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and answers nothing any more");
+    if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and no longer answers");
     if (state_ == RdmapState::rts && ord_ == 0)
       return fail(Errc::insufficient_ird, "the ORD of this connection is 0; a Read or Atomic needs 1");
   }

@@ -152,7 +152,7 @@ class SoftDevice final : public RoceDevice {
   const Ref<Tables>& tables() const { return nic_->tables; }
   Result<void> check_pd(PdHandle pd) const {
     if (tables()->pds.known(pd)) return {};
-    return fail(Errc::invalid_argument, "pd {a} is no protection domain of this device", pd);
+    return fail(Errc::invalid_argument, "pd {a} is not a protection domain of this device", pd);
   }
   Result<Ref<CqRing>> find_cq(const CompletionQueue* cq, std::string_view sentence) const {
     const auto found = tables()->cqs.find(cq);
@@ -176,8 +176,9 @@ Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit
   }
   const auto domain = nic_->domains.find(init.xrcd);
   if (domain == nic_->domains.end())
-    return fail(Errc::invalid_argument, "SrqInit::xrcd is no XRC domain of this device");
-  auto cq = find_cq(init.cq, "SrqInit::cq is no completion queue of this device; an XRC shared receive queue has one");
+    return fail(Errc::invalid_argument, "SrqInit::xrcd is not an XRC domain of this device");
+  auto cq =
+      find_cq(init.cq, "SrqInit::cq is not a completion queue of this device; an XRC shared receive queue needs one");
   if (!cq) return tl::unexpected(cq.error());
   XrcParts parts{.domain = domain->second, .cq = *cq};
   parts.number = nic_->srqns.assign([&](std::uint32_t number) { return tables()->xrc_srqs.contains(number); });
@@ -188,7 +189,8 @@ Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit
 Result<void> SoftDevice::fill_target(const QpInit& init, QpContext& parts) const {
   const auto domain = nic_->domains.find(init.xrcd);
   if (domain == nic_->domains.end())
-    return fail(Errc::invalid_argument, "QpInit::xrcd is no XRC domain of this device; an XRC_TGT queue pair has one");
+    return fail(Errc::invalid_argument,
+                "QpInit::xrcd is not an XRC domain of this device; an XRC_TGT queue pair needs one");
   if (init.srq != nullptr || init.send_cq != nullptr || init.recv_cq != nullptr)
     return fail(Errc::invalid_argument, "QpInit: an XRC_TGT queue pair has no queues of its own");
   parts.domain = domain->second;
@@ -203,7 +205,7 @@ Result<void> SoftDevice::fill_parts(const QpInit& init, QpContext& parts) const 
   if (init.xrcd != nullptr) return fail(Errc::invalid_argument, "QpInit::xrcd goes with XRC_TGT queue pairs only");
   if (init.max_send_wr > wr_max)
     return fail(Errc::invalid_argument, "QpInit::max_send_wr is {a}; at most {b}", init.max_send_wr, wr_max);
-  auto send_cq = find_cq(init.send_cq, "QpInit::send_cq is no completion queue of this device");
+  auto send_cq = find_cq(init.send_cq, "QpInit::send_cq is not a completion queue of this device");
   if (!send_cq) return tl::unexpected(send_cq.error());
   parts.send_cq = *send_cq;
   if (init.type == QpType::xrc_ini) {
@@ -213,13 +215,13 @@ Result<void> SoftDevice::fill_parts(const QpInit& init, QpContext& parts) const 
   }
   if (init.max_recv_wr > wr_max)
     return fail(Errc::invalid_argument, "QpInit::max_recv_wr is {a}; at most {b}", init.max_recv_wr, wr_max);
-  auto recv_cq = find_cq(init.recv_cq, "QpInit::recv_cq is no completion queue of this device");
+  auto recv_cq = find_cq(init.recv_cq, "QpInit::recv_cq is not a completion queue of this device");
   if (!recv_cq) return tl::unexpected(recv_cq.error());
   parts.recv_cq = *recv_cq;
   if (init.srq == nullptr) return {};
   const auto srq = tables()->srqs.find(init.srq);
   if (srq == tables()->srqs.end())
-    return fail(Errc::invalid_argument, "QpInit::srq is no shared receive queue of this device");
+    return fail(Errc::invalid_argument, "QpInit::srq is not a shared receive queue of this device");
   if (srq->second->xrc.number != 0)
     return fail(Errc::invalid_argument, "QpInit::srq is an XRC one, which packets name; no queue pair has it");
   parts.srq = srq->second;
@@ -411,11 +413,11 @@ Result<std::unique_ptr<RoceDevice>> make_device(const DeviceOptions& options) {
   if (options.gids.size() > gids_max)
     return fail(Errc::invalid_argument, "DeviceOptions::gids has {a}; at most {b}", std::ssize(options.gids), gids_max);
   if (options.port_mtu < Mtu::octets_256 || options.port_mtu > Mtu::octets_4096)
-    return fail(Errc::invalid_argument, "DeviceOptions::port_mtu is {a}; it is 1 to 5",
+    return fail(Errc::invalid_argument, "DeviceOptions::port_mtu is {a}; must be 1 to 5",
                 static_cast<int>(options.port_mtu));
   for (const auto& [number, name] :
-       {std::pair{options.first_qpn, "DeviceOptions::first_qpn is {a}; it is 0, or 2 to {b}"},
-        std::pair{options.first_srqn, "DeviceOptions::first_srqn is {a}; it is 0, or 2 to {b}"}})
+       {std::pair{options.first_qpn, "DeviceOptions::first_qpn is {a}; must be 0, or 2 to {b}"},
+        std::pair{options.first_srqn, "DeviceOptions::first_srqn is {a}; must be 0, or 2 to {b}"}})
     if (number != 0 && (number < Numbers::smallest || number > Numbers::largest))
       return fail(Errc::invalid_argument, name, number, Numbers::largest);
   if (options.qpn_prefix > Numbers::prefix_max)
@@ -426,8 +428,8 @@ Result<std::unique_ptr<RoceDevice>> make_device(const DeviceOptions& options) {
     return fail(Errc::invalid_argument, "DeviceOptions::first_qpn is {a}; its top octet is not qpn_prefix, {b}",
                 options.first_qpn, options.qpn_prefix);
   if (options.window < 1 || options.window > psn_half)
-    return fail(Errc::invalid_argument, "DeviceOptions::window is {a}; it is 1 to {b}", options.window, psn_half);
-  if (options.ack_every < 1) return fail(Errc::invalid_argument, "DeviceOptions::ack_every is 0; it is at least 1");
+    return fail(Errc::invalid_argument, "DeviceOptions::window is {a}; must be 1 to {b}", options.window, psn_half);
+  if (options.ack_every < 1) return fail(Errc::invalid_argument, "DeviceOptions::ack_every is 0; must be at least 1");
   return std::make_unique<SoftDevice>(options);
 }
 

@@ -54,7 +54,7 @@ bool Gsi::poll(MadIn& mad) {
 
 Result<void> Gsi::send(const MadOut& mad) {
   const auto index = nic_.find_gid(mad.source, mad.sgid_index);
-  if (!index) return fail(Errc::invalid_argument, "MadOut::source is no GID of the port, or not at sgid_index");
+  if (!index) return fail(Errc::invalid_argument, "MadOut::source is not a GID of the port, or not at sgid_index");
   if (out_.full()) return fail(Errc::no_space, "{a} management datagrams wait to be sent", queue_max);
   MadOut& out = out_.push();
   out = mad;

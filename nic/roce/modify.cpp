@@ -38,7 +38,7 @@ Result<void> Qp::check_values(const QpAttr& attr) const {
     return fail(Errc::invalid_argument, "QpAttr::pkey_index is {a}; the port's table has one key, at 0",
                 *attr.pkey_index);
   if (attr.path_mtu && (*attr.path_mtu < Mtu::octets_256 || *attr.path_mtu > qp_.nic->options.port_mtu))
-    return fail(Errc::invalid_argument, "QpAttr::path_mtu is {a}; it is 1 to {b}, that of the port",
+    return fail(Errc::invalid_argument, "QpAttr::path_mtu is {a}; must be 1 to {b}, that of the port",
                 static_cast<int>(*attr.path_mtu), static_cast<int>(qp_.nic->options.port_mtu));
   if (attr.alt_path) return fail(Errc::unsupported, "QpAttr::alt_path: the device has no automatic path migration");
   if (attr.path_mig_state.value_or(MigState::migrated) != MigState::migrated)

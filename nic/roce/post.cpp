@@ -90,7 +90,7 @@ Result<void> Qp::check_target(const SendWr& wr) const {
                 "SendWr::ah, remote_qp_num and remote_qkey go with UD queue pairs; the peer is the connection's");
   }
   if (qp_.nic->handles.find(wr.ah) == qp_.nic->handles.end())
-    return fail(Errc::invalid_argument, "SendWr::ah is no address handle of this device");
+    return fail(Errc::invalid_argument, "SendWr::ah is not an address handle of this device");
   if (wr.remote_qp_num > PARLEY_IB_QPN_MAX)
     return fail(Errc::invalid_argument, "SendWr::remote_qp_num is {a}; it has 24 bits", wr.remote_qp_num);
   return {};
@@ -111,7 +111,7 @@ Result<void> Qp::check_shape(const SendWr& wr) const {
     return fail(Errc::invalid_argument,
                 "SendWr::invalidate_rkey goes with send_with_inv and local_inv only (IBA §9.4.1.1)");
   if (wr.imm_data != 0 && !has_imm(wr.opcode))
-    return fail(Errc::invalid_argument, "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only");
+    return fail(Errc::invalid_argument, "SendWr::imm_data is allowed only with send_with_imm and rdma_write_with_imm");
   if (wr.solicited && !completes_a_receive(wr.opcode))
     return fail(Errc::invalid_argument,
                 "SendWr::solicited goes with sends and rdma_write_with_imm; nothing else completes a receive at the "

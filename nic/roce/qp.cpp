@@ -98,7 +98,8 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
 void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& packet) {
   const Duration interval = qp_.nic->options.cnp_interval;
   if ((from.traffic_class & 3) != 3 || interval <= Duration{}) return;
-  if (is_multicast(from.destination)) return;  // a group's address is no source, and all its members would answer
+  if (is_multicast(from.destination))
+    return;  // a group's address is not a valid source, and all its members would answer
   if (cnp_due_ || now < next_cnp_) {
     ++qp_.device().cnp_held;
     return;
@@ -228,7 +229,7 @@ void Qp::to_error() {
 
 Result<void> Qp::attach_multicast(const Gid& group) {
   if (qp_.type != QpType::ud) return fail(Errc::unsupported, "only UD queue pairs receive from multicast groups");
-  if (!is_multicast(group)) return fail(Errc::invalid_argument, "the group is no multicast GID");
+  if (!is_multicast(group)) return fail(Errc::invalid_argument, "the group is not a multicast GID");
   if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return {};
   if (groups_.size() >= groups_max)
     return fail(Errc::no_space, "a queue pair is in at most {a} multicast groups", groups_max);

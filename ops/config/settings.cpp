@@ -155,7 +155,7 @@ class FileReader {
                const std::vector<std::string_view>& known, std::string_view list) {
     const std::string_view meant = sim::nearest(entry.key, known);
     complain(entry.line, entry.column,
-             fmt::format("'{}' is no setting{}; {}", entry.key.substr(0, 60), where,
+             fmt::format("'{}' is not a setting{}; {}", entry.key.substr(0, 60), where,
                          !home.empty()    ? fmt::format("it belongs in [{}]", home)
                          : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
                                           : fmt::format("{} {}", list, fmt::join(known, ", "))));

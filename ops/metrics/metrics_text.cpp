@@ -147,7 +147,7 @@ void Metrics::write_packets(Exposition& out, const PacketCounts& counts) {
   for (const auto& [reason, packets] : counts.dropped) out.sample({{"reason", reason}}, packets);
   if (counts.messages.empty()) return;
   out.family("parley_roce_cm_retransmissions_total", Type::counter,
-             "Of the CM's messages sent, those sent again: nothing came, or a duplicate did.");
+             "CM messages retransmitted, after a timeout or a duplicate.");
   for (const CmMessageCounts& of : counts.messages) out.sample({{"type", of.type}}, of.resent);
 }
 

@@ -105,7 +105,7 @@ class Connections final : public Manager {
   }
 
   void open(int fd, Bell& bell) {
-    // Of a lost file with this number, which another thread's close_lost() has taken, but not closed yet.
+    // The state of a lost file with this number, which another thread's close_lost() has taken, but not closed yet.
     if (bells.contains(fd)) core.close(clock_now(), fd);
     core.open(fd);
     bells.insert_or_assign(fd, &bell);

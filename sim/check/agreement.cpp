@@ -96,7 +96,7 @@ class Compare {
 std::string ending(const End* end) {
   if (end == nullptr) return "never heard of it";
   if (end->crashed) return "its host crashed";
-  if (end->told.empty()) return "was told nothing";
+  if (end->told.empty()) return "got no event";
   const CmEventRecord& last = end->told.back();
   return fmt::format("was told {}{}{}", to_string(last.what), last.words.empty() ? "" : ": ", last.words);
 }
@@ -117,7 +117,7 @@ void check_graceful(const End& end, const End* other, std::string_view name, std
   // An end that waits for a FIN for at most its linger cannot know that the other has sent one (two generals problem).
   if (other != nullptr && (other->failed_in_close() || other->left_when_done())) return;
   compare.add(end.find(Told::disconnected)->at,
-              fmt::format("{} was told of a graceful end, but {} {}", name, other_name, ending(other)),
+              fmt::format("{} was notified of a graceful end, but {} {}", name, other_name, ending(other)),
               "RFC 5044 §7.2");
 }
 
@@ -139,7 +139,8 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
   }
   if (!ended) return;
   if (i.established() && r == nullptr && !attempt.corrupted && !quirky)
-    compare.add(i.find(Told::established)->at, "the initiator was told Established, but no responder heard of it");
+    compare.add(i.find(Told::established)->at,
+                "the initiator was notified of Established, but no responder heard of it");
   check_alone(i, r, "the initiator", "the responder", now, compare);
   if (r != nullptr) check_alone(*r, &i, "the responder", "the initiator", now, compare);
   // Two ends separated by a fault cannot know how the other one ended (two generals problem).

@@ -27,10 +27,11 @@ void check_frames(const WorldCounters& counters, const ScenarioBounds& bounds, I
 void check_left_over(const HostState& host, bool silent, Instant now, Judge& judge) {
   if (!host.up) return;
   if (host.endpoints != host.endpoints_expected)
-    judge.add(bounds_checker, now, {},
-              fmt::format("{} still holds {} endpoints when everything is over, {} were expected (listeners and "
-                          "connections that nobody closes)",
-                          host.name, host.endpoints, host.endpoints_expected));
+    judge.add(
+        bounds_checker, now, {},
+        fmt::format(
+            "{} still holds {} endpoints at the end; expected {} (listeners and connections that no program closes)",
+            host.name, host.endpoints, host.endpoints_expected));
   if (silent && host.counters.streams > host.streams_expected)
     judge.add(bounds_checker, now, {},
               fmt::format("{} still holds {} TCP connections when nothing is left to happen, {} were expected",

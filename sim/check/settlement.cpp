@@ -78,7 +78,7 @@ void check_settlement(const End& end, std::string_view label, bool ended, bool m
       judge.add(settlement_checker, event.at, label, fmt::format("{} was told: {}", role_name(end), wrong));
     if (needs_reason(event) && (event.words.empty() || !event.has_code))
       judge.add(settlement_checker, event.at, label,
-                fmt::format("{} was told {} without {}", role_name(end), to_string(event.what),
+                fmt::format("{} was notified of {} without {}", role_name(end), to_string(event.what),
                             event.words.empty() ? "a reason in words" : "an error code"));
   }
   const bool excused =

@@ -85,7 +85,7 @@ Problem check_match(const FaultRule& r) {
   if (!m.psn) return {};
   if (*m.psn > psn_max) return fmt::format("psn = {} has more than 24 bits: write at most {}", *m.psn, psn_max);
   if (m.message != MessageKind::any && !in_a_packet(m.message))
-    return fmt::format("psn = {} cannot hold for match = \"{}\", which is no packet of RoCE: leave one out", *m.psn,
+    return fmt::format("psn = {} cannot hold for match = \"{}\", which is not a packet of RoCE: leave one out", *m.psn,
                        to_string(m.message));
   return {};
 }
@@ -96,9 +96,9 @@ Problem check_chance(const FaultRule& r) {
     return fmt::format("chance = {}/{} is more than 1: write at most {}/{}", r.chance.of, r.chance.in, r.chance.in,
                        r.chance.in);
   if (!r.mask) return {};
-  if (r.chance != Ratio{1, 1}) return "mask says exactly which frames are hit, so chance has no say: leave one out";
+  if (r.chance != Ratio{1, 1}) return "mask selects the frames exactly, so chance has no effect: leave one out";
   if (r.match.nth != 1 || r.match.times != 0)
-    return "mask counts the frames that match from the first on, so nth and times have no say: leave them out";
+    return "mask counts the matching frames from the first on, so nth and times have no effect: leave them out";
   return {};
 }
 

@@ -28,7 +28,7 @@ RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wir
 
 void RunWatch::on_frame(const TapFrame& frame) {
   if (next_ != nullptr) next_->on_frame(frame);
-  // A host discards frames that are not for it, and frames that a fault damaged. The former is no fault, and the latter
+  // A host discards frames that are not for it, and frames that a fault damaged. The former is not a fault, and the latter
   // was seen before.
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
   if (!thrown_away && !frame.note.empty()) touched(frame);  // a dropped frame has a note too

@@ -7,7 +7,7 @@ StormPlan::StormPlan(const StormOptions& options)
     : ppn_(options.ppn), processes_(options.nodes * options.ppn), pattern_(options.pattern) {}
 
 /// alltoall: every process connects to the half of the others that follow it on the circle, so that each unordered pair
-/// occurs once and all have the same load. Of two opposite processes, the lower one connects.
+/// occurs once and all have the same load. The lower of two opposite processes connects.
 std::uint32_t StormPlan::reach(std::uint32_t process) const {
   if (pattern_ != StormPattern::alltoall) return 1;
   const std::uint32_t half = (processes_ - 1) / 2;

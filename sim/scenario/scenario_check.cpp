@@ -93,7 +93,7 @@ void Checker::check_hosts() {
       add(Section::host, i, "name", fmt::format("this {} has no name: add name = \"...\"", kind));
     else if (!host.name.empty() && !is_name(host.name))
       add(Section::host, i, "name",
-          fmt::format("name: '{}' is no name: use up to {} letters, digits, '.', '_' and '-'",
+          fmt::format("name: '{}' is not a name: use up to {} letters, digits, '.', '_' and '-'",
                       host.name.substr(0, name_max), name_max));
     else if (!host.name.empty() && !names.insert(host.name).second)
       add(Section::host, i, "name",
@@ -145,7 +145,7 @@ void Checker::check_links() {
     if (has_ends && !names.insert(name_of(link)).second)
       complain("name", fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
     if (!is_name(name_of(link)) && !link.name.empty())
-      complain("name", fmt::format("name: '{}' is no name: use letters, digits, '.', '_' and '-'",
+      complain("name", fmt::format("name: '{}' is not a name: use letters, digits, '.', '_' and '-'",
                                    link.name.substr(0, name_max)));
     const LinkOptions& options = link.options;
     if (options.rate_bps == 0)

@@ -102,8 +102,7 @@ void Checker::check_send(std::size_t i) {
   const auto complain = [&](std::string_view key, std::string text) { add(Section::send, i, key, std::move(text)); };
   check_group_end(Section::send, i, "from", send.from, send.group);
   if (send.octets < ScenarioSend::octets_min)
-    complain("octets",
-             fmt::format("octets: write {} or more: that tells one datagram from another", ScenarioSend::octets_min));
+    complain("octets", fmt::format("octets: write {} or more, so that datagrams differ", ScenarioSend::octets_min));
   const ScenarioHost* from = node(send.from);
   const bool roce = from != nullptr && !from->is_switch && engine_of(*from) == NicEngine::roce;
   // Every host that must receive it has a queue pair for packets of its own HCA's size.

@@ -102,7 +102,7 @@ bool Checker::check_roce_connect(std::size_t i) {
   if (connect.private_data.size() > room)
     add(Section::connect, i, "private_data",
         fmt::format("private_data: {} octets, at most {} fit into a REQ (IBA Annex A11){}", connect.private_data.size(),
-                    room, offers ? " beside the offer of offer_retry_after" : ""));
+                    room, offers ? " in addition to the offer of offer_retry_after" : ""));
   return true;
 }
 

@@ -99,7 +99,7 @@ void Checker::check_listens() {
     }
     if (listen.at < Instant{} || listen.at == never) complain("at", "at: write a time from 0s on");
     if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");
-    if (listen.pending_max == 0) complain("pending_max", "pending_max: with room for none, nobody can connect");
+    if (listen.pending_max == 0) complain("pending_max", "pending_max: 0 lets no peer connect");
     if (check_roce_listen(i)) continue;
     check_iwarp_qp(Section::listen, i, listen.qp, host != nullptr);
     check_listen_mpa(i);
@@ -198,11 +198,12 @@ void Checker::check_listener(std::size_t i) {
     if (listen.port == connect.port)
       return complain("address", fmt::format("address: '{}' listens on port {} with address = \"{}\" only", connect.to,
                                              listen.port, to_string(listen.address)));
-    return complain("port",
-                    fmt::format("port: nobody listens on port {} of '{}'; did you mean {}? (or expect = \"failed\")",
-                                connect.port, connect.to, listen.port));
+    return complain(
+        "port", fmt::format("port: there is no listener on port {} of '{}'; did you mean {}? (or expect = \"failed\")",
+                            connect.port, connect.to, listen.port));
   }
-  complain("port", fmt::format("port: nobody listens on '{}': add a [[listen]], or expect = \"failed\"", connect.to));
+  complain("port",
+           fmt::format("port: there is no listener on '{}': add a [[listen]], or expect = \"failed\"", connect.to));
 }
 
 void Checker::check_amounts(std::size_t i) {

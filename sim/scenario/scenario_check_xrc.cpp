@@ -41,10 +41,10 @@ void Checker::check_xrc_connect(std::size_t i) {
     complain("octets", fmt::format("octets: over XRC write {}..{}", ScenarioConnect::xrc_octets_min,
                                    ScenarioConnect::xrc_octets_max));
   if (connect.closer != Closer::initiator)
-    complain("close", "close: a TGT queue pair is no process's own, so that the initiator disconnects: leave it out");
+    complain("close", "close: not allowed with XRC: only the initiator disconnects. Remove it");
   if (connect.expect == Expect::rejected)
     complain("expect",
-             "expect: the service of an XRC node rejects nobody: write \"failed\" where no process has the "
+             "expect: the service of an XRC node never rejects: write \"failed\" where no process has the "
              "queue");
   const ScenarioListen* listen = xrc_listener(connect.to, connect.port);
   if (listen != nullptr && connect.srq > listen->processes)
@@ -64,7 +64,8 @@ void Checker::check_exits() {
     if (host == nullptr || distrust_.listens) continue;
     const ScenarioListen* listen = xrc_listener(exit.host, exit.port);
     if (listen == nullptr)
-      complain("port", fmt::format("port: nobody listens on port {} of '{}' with qp = \"xrc\"", exit.port, exit.host));
+      complain("port",
+               fmt::format("port: there is no listener on port {} of '{}' with qp = \"xrc\"", exit.port, exit.host));
     else if (exit.process == 0 || exit.process > listen->processes)
       complain("process",
                fmt::format("process: '{}' has processes = {} at port {}", exit.host, listen->processes, exit.port));

@@ -345,7 +345,8 @@ constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<Time, &cm::RoceProviderOptions::retry_after>(
         "retry_after", "when_full retry_after: when the peer may come again, 1ms to 65535ms"),
     hca_key<Flag, &cm::RoceProviderOptions::offer_retry_after>(
-        "offer_retry_after", "its REQs say that it heeds a retry-after, in 8 of their 56 octets of private data"),
+        "offer_retry_after",
+        "its REQs announce that it honours a retry-after, in 8 of their 56 octets of private data"),
     hca_key<Flag, &cm::RoceProviderOptions::spec_timers>(
         "spec_timers", "messages of the CM are sent again after IBA's response timeouts, 4.3 s each time"),
     hca_key<Whole<0, 255>, &cm::RoceProviderOptions::traffic_class>(
@@ -445,7 +446,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Octets<16'777'216>, &ScenarioConnect::octets>("octets", "of each message"),
     key<Flag, &ScenarioConnect::both_ways>("both_ways", "the responder sends too"),
     key<Whole<0, 16>, &ScenarioConnect::srq>("srq", "XRC: to the queue of which process; 0: to each in turn"),
-    key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "who disconnects"),
+    key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "the side that disconnects"),
     key<Time, &ScenarioConnect::close_after>("close_after", "after the last transfer"),
     key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
@@ -502,7 +503,7 @@ constexpr Key<ScenarioExit> exit_table[] = {
     key<Whole<1, 16>, &ScenarioExit::process>("process", "which of its processes"),
     key<Moment, &ScenarioExit::at>("at", "when"),
     key<Choice<ExitKind, ExitKind::leave>, &ScenarioExit::how>(
-        "how", "kill: it just ends, and the system closes what it had; leave: it lets go of all that itself"),
+        "how", "kill: it ends, and the system closes its objects; leave: it releases them itself"),
 };
 
 template <class Form, auto... Part>

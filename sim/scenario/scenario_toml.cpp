@@ -124,7 +124,7 @@ class ScenarioReader {
     lost_[&table].emplace(meant);
     std::string text = fmt::format("key '{}' is unknown in {}", entry.key.substr(0, 60), section);
     if (entry.key == "transport" || entry.key == "ib" || entry.key == "roce")
-      text += "; write engine = \"roce\" at both hosts: what RoCE has of its own stands in their hca = {...}";
+      text += "; write engine = \"roce\" at both hosts: the keys of RoCE belong in their hca = {...}";
     else if (!home.empty())
       text += fmt::format("; it belongs in {}", home);
     else if (!meant.empty())

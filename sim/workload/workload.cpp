@@ -172,7 +172,7 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, const Scenari
     const ScenarioConnect &mine = scenario_.connects[a.connect], &its = scenario_.connects[other.connect];
     return other.roce && other.corrupted && its.from == mine.from && its.to == mine.to;
   });
-  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), listen.port);
+  a.label = fmt::format("{} > {}:{} (no known initiator)", peer.to_string(), app.host().name(), listen.port);
   a.initiator.crashed = true;
   a.touched = true;
   a.roce = app.roce();
@@ -314,7 +314,7 @@ std::vector<std::string> Workload::pending(std::size_t max) {
   }
   for (const Wanted& w : wanted_) {
     if (w.done || out.size() >= max || !w.attempt->initiator.over()) continue;
-    out.push_back(fmt::format("{}: another try is due", w.attempt->label));
+    out.push_back(fmt::format("{}: another try is expected", w.attempt->label));
   }
   for (const auto& app : apps_) app->pending(out, max);
   return out;

@@ -148,7 +148,7 @@ void DatagramEnd::on_receive(const WorkCompletion& completion, Instant now) {
   if (!number || got_[*number]) {
     if (!excused())
       wrong(now, number ? fmt::format("message {} {} came a second time", *number + 1, to_string(plan_.incoming()))
-                        : fmt::format("a datagram of {} octets came that is no message {}", octets,
+                        : fmt::format("a datagram of {} octets came that is not a message {}", octets,
                                       to_string(plan_.incoming())));
     return;
   }

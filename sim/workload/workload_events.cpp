@@ -68,9 +68,9 @@ void HostApp::told_failure(Live& end, check::Told what, const cm::Failure& why) 
 }
 
 void HostApp::stray(std::string_view event, const cm::Id& id) {
-  workload_.judge_.add(
-      "settlement", host_.now(), {},
-      fmt::format("{} was told {} of an id ({}) that it does not have", host_.name(), event, id.number() & 0xFFFFFFFF));
+  workload_.judge_.add("settlement", host_.now(), {},
+                       fmt::format("{} got the event {} for an id ({}) that it does not have", host_.name(), event,
+                                   id.number() & 0xFFFFFFFF));
 }
 
 void HostApp::on(cm::Listening& event) { (void)event; }
@@ -173,7 +173,8 @@ void HostApp::on(cm::ConnectFailed& event) {
   // A peer that fails before its ConnectRequest is reported with an id that was never known (docs/cm.md).
   if (end == nullptr && event.responder) {
     if (!event.why.code || event.why.to_string().empty())
-      workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of a failed peer without a reason");
+      workload_.judge_.add("settlement", host_.now(), {},
+                           host_.name() + " was notified of a failed peer without a reason");
     return;
   }
   if (end == nullptr) return stray("ConnectFailed", event.id);
@@ -205,7 +206,8 @@ void HostApp::on(cm::Disconnected& event) {
 // Those peers had no id; their initiators learn it from TCP.
 void HostApp::on(cm::TurnedAway& event) {
   if (event.gave_way + event.refused == 0 || !event.why.code || event.why.to_string().empty())
-    workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of no room without number or reason");
+    workload_.judge_.add("settlement", host_.now(), {},
+                         host_.name() + " was notified of dropped requests without a number or a reason");
 }
 
 void HostApp::after_progress(Live& end) {
@@ -263,11 +265,12 @@ void HostApp::give_up(Live& end) {
   if (end.record->gave_up) return;
   end.record->gave_up = true;
   if (!end.attempt->touched)
-    workload_.judge_.add("convergence", host_.now(), end.attempt->label,
-                         fmt::format("the {} waited {} s in vain and closed by itself, though no fault touched the "
-                                     "connection; {}",
-                                     end.record->role == mpa::Role::initiator ? "initiator" : "responder",
-                                     workload_.patience(*end.spec) / std::chrono::seconds(1), end.transfer->pending()));
+    workload_.judge_.add(
+        "convergence", host_.now(), end.attempt->label,
+        fmt::format("the {} waited {} s without success and closed by itself, though no fault touched the "
+                    "connection; {}",
+                    end.record->role == mpa::Role::initiator ? "initiator" : "responder",
+                    workload_.patience(*end.spec) / std::chrono::seconds(1), end.transfer->pending()));
   if (end.record->established()) return close(end);
   end.record->dropped = true;
   end.id.destroy();

@@ -137,7 +137,7 @@ std::unique_ptr<QueuePair> GroupUser::make_qp(std::uint32_t depth) {
   init.type = QpType::ud;
   auto qp = seat_.host->device().create_qp(init);
   if (!qp) {
-    wrong("workload", fmt::format("{} cannot make a queue pair: {}", seat_.host->name(), qp.error().message()));
+    wrong("workload", fmt::format("{} cannot create a queue pair: {}", seat_.host->name(), qp.error().message()));
     return nullptr;
   }
   if (const auto moved = nic::move_to_rts(**qp, wire::ib::udp_q_key); !moved)
@@ -220,7 +220,7 @@ std::unique_ptr<AddressHandle> GroupUser::make_ah(const Address& group) {
     if (ah) return std::move(*ah);
     if (why.empty()) why = ah.error().message();
   }
-  wrong("workload", fmt::format("{} cannot make an address handle: {}", seat_.host->name(), why));
+  wrong("workload", fmt::format("{} cannot create an address handle: {}", seat_.host->name(), why));
   return nullptr;
 }
 

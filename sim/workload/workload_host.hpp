@@ -156,7 +156,7 @@ class HostApp final : public App {
 
   Workload& workload_;
   Host& host_;
-  // Of the current incarnation.
+  // State of the current incarnation.
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<std::unique_ptr<Live>> live_;                       // by serial; null once forgotten

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // HostApp: both sides of XRC. An initiator asks for queues before it connects. A node's service answers by itself; the
-// events passed to it show what its connections were told.
+// events passed to it show the events of its connections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -175,7 +175,7 @@ void HostApp::deliver(std::size_t listen, std::size_t process, ConstBytes octets
   };
   const auto message = read_xrc_message(octets);
   if (!message || message->attempt >= attempts.size())
-    return refuse({}, fmt::format("got {} octets that nobody sent", octets.size()));
+    return refuse({}, fmt::format("received {} octets that no peer sent", octets.size()));
   check::Attempt& attempt = attempts[message->attempt];
   const ScenarioConnect& spec = workload_.scenario_.connects[attempt.connect];
   const ScenarioListen& to = workload_.scenario_.listens[listen];

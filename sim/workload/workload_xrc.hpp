@@ -20,7 +20,7 @@
 
 namespace parley::sim {
 
-/// Of the listeners with qp = "xrc", over all lives of their hosts.
+/// Counts of the listeners with qp = "xrc", over all lives of their hosts.
 struct XrcWork {
   struct Process {
     bool exited = false;

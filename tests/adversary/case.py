@@ -89,7 +89,7 @@ class Valid(Case):
         wrong = []
         for number, (connection, due) in enumerate(zip(connections, [
                 *(one.known for one in self.layout.conversation.rejected), known]), 1):
-            wrong += [f"{key} is {connection[key]!r}, {value!r} is due" for key, value in due.items()
+            wrong += [f"{key} is {connection[key]!r}, {value!r} is expected" for key, value in due.items()
                       if connection[key] != value]
             for side, name in enumerate(("from_initiator", "from_responder")):
                 sent = sum(unit.kind == "fpdu" and unit.side == side for unit in self.layout.conversation.units

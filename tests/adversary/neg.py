@@ -31,8 +31,8 @@ RULES = (
     ("a Hello where", "neg.hello"), ("a Welcome where", "neg.welcome"), ("a Turn before", "neg.turn-early"),
     (".*after the end of the session$", "neg.after-end"), ("a Turn of the stage", "neg.stage-order"), ("round ", "neg.round"),
     ("a Turn with data", "neg.after-last"), ("the attributes have", "neg.qp-version"), ("1 octet, ", "neg.qp-header"),
-    ("item .* are due$", "neg.qp-item-length"),
-    ("the item ", "neg.qp-item-missing"), (".*is no word", "neg.ready-word"))
+    ("item .* are expected$", "neg.qp-item-length"),
+    ("the item ", "neg.qp-item-missing"), (".*is not a word", "neg.ready-word"))
 OF_AN_ABORT = {"neg.item-cut": "neg.abort-item-cut", "neg.item-unknown": "neg.abort-item-unknown"}
 
 
@@ -150,7 +150,7 @@ def judge(case, base, found):
     if not case.optional:
         wrong += [f"not said: {each}" for each in sorted(due - said)]
         if found["outcome"] != case.outcome:
-            wrong.append(f"the outcome is {found['outcome']}, {case.outcome} is due")
+            wrong.append(f"the outcome is {found['outcome']}, {case.outcome} is expected")
         told = found["from_initiator"]["messages"] + found["from_responder"]["messages"]
         if not due and told != case.messages:
             wrong.append(f"{told} messages are told, {case.messages} were sent")

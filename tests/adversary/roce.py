@@ -222,7 +222,7 @@ def judge_table(case, found):
                 wrong.append(f"{name} is {connection[name]}")
     elif case.blamed is not None or case.due[1] in ("cm.service", "cm.path-mtu", "ib.icrc", "ib.service"):
         due = {"outcome": talk.outcome}
-    return wrong + [f"{key} is {connection[key]!r}, {value!r} is due" for key, value in due.items() if connection[key] != value]
+    return wrong + [f"{key} is {connection[key]!r}, {value!r} is expected" for key, value in due.items() if connection[key] != value]
 
 
 def check(parley, path):

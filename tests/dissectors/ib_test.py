@@ -126,7 +126,7 @@ class Words(Case):
     def test_codes_in_words(self):
         shown, due = zip(*((info.split(", request=")[0], due) for (info,), due in self.rows("word", "_ws.col.Info")))
         self.assertEqual(shown, due)
-        self.assertLessEqual({"REJ of REQ: invalid service ID: nobody listens there", "REJ of REQ: unassigned reason"}, set(shown))
+        self.assertLessEqual({"REJ of REQ: invalid service ID: there is no listener there", "REJ of REQ: unassigned reason"}, set(shown))
         self.assertGreater(len(shown), 50)
         self.assertEqual({protocol for (protocol,), _ in self.rows("word", "_ws.col.Protocol")}, {"IBCM"})
 
@@ -372,9 +372,9 @@ class Beside(Case):
                  "RC SEND Only: the BTH counts 3 octets of pad; 0 are left [IBA §9.2]"),
                 (short[:120], ERROR, "A MAD of 100 octets; it has to have 256"),
                 (ib.cm(ib.RTU, class_version=1, local_comm_id=2, remote_comm_id=3), ERROR, "the initiator's RTU is in a MAD of base version 1, class version 1, method 3 and "
-                 "status 0; 1, 2, 3 and 0 are due [IBA §13.4.2]"),
-                (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is no message of the CM"),
-                (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: nobody listens there"),
+                 "status 0; 1, 2, 3 and 0 are expected [IBA §13.4.2]"),
+                (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is not a message of the CM"),
+                (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: there is no listener there"),
                 (ib.cm(ib.SIDR_REP, sidr_status=2), NOTE, "Refused, status 2: rejected by the service"),
                 (ib.cm(ib.APR, ap_status=2), NOTE, "Alternate path refused, status 2: alternate paths not supported"),
                 (ib.data(0x11, 0x11, syndrome=0x62), WARNING, "NAK: remote access error"),

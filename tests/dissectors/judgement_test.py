@@ -87,7 +87,7 @@ class Judgement(unittest.TestCase):
             a.segment(INITIATOR, request, ACK, number=begin)
             a.segment(INITIATOR, first, ACK, number=second)
             a.fpdu(INITIATOR, send(4, b"not third"))
-        self.check(build, (6, "error", "RFC 5041 §4.3", "MSN 4, 3 is due"))
+        self.check(build, (6, "error", "RFC 5041 §4.3", "MSN 4, 3 is expected"))
 
     def test_a_read_response_that_is_lost_frees_its_place(self):
         def build(a):
@@ -207,7 +207,7 @@ class Judgement(unittest.TestCase):
                 self.late(a, 5, 13)
                 a.fpdu(INITIATOR, send(5, b"not the fourth"))
             with self.subTest(revision=revision):
-                self.check(build, (14, "error", "RFC 5041 §4.3", "MSN 5, 4 is due"))
+                self.check(build, (14, "error", "RFC 5041 §4.3", "MSN 5, 4 is expected"))
 
     def test_what_was_agreed_is_open_where_another_set_up_may_be_lost(self):
         """The Request that is known asks for no markers; one that is lost did."""
@@ -268,14 +268,14 @@ class Judgement(unittest.TestCase):
             a.fpdu(INITIATOR, send(1, pattern(10)))
             a.fpdu(INITIATOR, send(1, pattern(10), offset=10))
             a.fpdu(INITIATOR, send(2, pattern(10)))
-        self.check(build, (7, "error", "RFC 5041 §4.3", "MSN 1, 2 is due"))
+        self.check(build, (7, "error", "RFC 5041 §4.3", "MSN 1, 2 is expected"))
 
     def test_octets_sent_twice_are_an_error(self):
         def build(a):
             a.set_up(*V1)
             a.fpdu(INITIATOR, send(1, pattern(10), last=False))
             a.fpdu(INITIATOR, send(1, pattern(10), offset=5, last=False))
-        self.check(build, (7, "error", "RFC 5041 §5.2", "Send goes on at MO 5, 10 is due"))
+        self.check(build, (7, "error", "RFC 5041 §5.2", "Send goes on at MO 5, 10 is expected"))
 
     def test_writes_and_read_responses_in_any_order(self):
         def build(a):
@@ -317,7 +317,7 @@ class Judgement(unittest.TestCase):
         def build(a):
             a.set_up(*v2())
             a.fpdu(INITIATOR, atomic_request(1, 0x10, 9, 7, 8, 1))
-        self.check(build, (6, "error", "RFC 7306 §5.2.1", "Reserved bits beside the AOpCode are set: 0x00000010"))
+        self.check(build, (6, "error", "RFC 7306 §5.2.1", "Reserved bits next to the AOpCode are set: 0x00000010"))
 
     # ---------------------------------------------------------------- startup frames
 
@@ -443,7 +443,7 @@ class Judgement(unittest.TestCase):
 
     def test_the_form_of_a_terminate(self):
         head = send(5, b"far ahead")[:18]
-        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is due")
+        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is expected")
         quote = b"\0\x1b" + head
         clause = "RFC 5040 §4.8"
         for rest, bits, octet3, words in ((quote, 0xC0, 0, None), (quote[:12], 0xC0, 0, "cut its Terminate: it has 16 octets"),
@@ -497,7 +497,7 @@ class Judgement(unittest.TestCase):
             if go_on:
                 a.fpdu(RESPONDER, send(1, b"as if nothing had been"))
             a.close(RESPONDER)
-        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is due")
+        msn = (7, "error", "RFC 5041 §4.3", "MSN 5, 2 is expected")
         self.check(lambda a: build(a, False), msn,
                    (8, "warning", "RFC 5040 §7.2", "received the fault of frame 7 and closed without a Terminate"))
         self.check(lambda a: build(a, True), msn,
@@ -511,7 +511,7 @@ class Judgement(unittest.TestCase):
             a.fpdu(INITIATOR, send(5, b"far ahead"))
             a.segment(INITIATOR, b"", FIN | ACK)
             a.ack(RESPONDER)
-        self.check(build, (8, "error", "RFC 5041 §4.3", "MSN 5, 2 is due"))
+        self.check(build, (8, "error", "RFC 5041 §4.3", "MSN 5, 2 is expected"))
 
     def test_a_reset_before_the_terminate_is_acknowledged(self):
         def build(a):

@@ -220,7 +220,7 @@ class Sweep(Alike):
 
 class Real(Alike):
     def datagrams(self, octets):
-        """{frame: datagram} of what is no message of the CM, in records of an InfiniBand link without a GRH."""
+        """{frame: datagram} of what is not a message of the CM, in records of an InfiniBand link without a GRH."""
         found = {}
         for count, (record, _) in enumerate(frames_of(octets), 1):
             header = ERF_HEADER + 8 * (record[8] >> 7)

@@ -141,7 +141,7 @@ class Messages(unittest.TestCase):
         return [words for words in self.frames(c, (message,)).get("4", {}).get(message, ()) if "RFC 6581" in words]
 
     def test_enhanced_data_whose_words_are_exchanged_is_said_to_be_so(self):
-        """RFC 6581 §6: IRD with A and B comes first. The other way round A stands where C is due."""
+        """RFC 6581 §6: IRD with A and B comes first. The other way round A stands where C is expected."""
         right = enhanced(16, 4, "AD")
         self.assertEqual(self.startup_words(startup(REQ, C | S, 2, right)), [])
         self.assertEqual(self.startup_words(startup(REQ, C | S, 2, right[2:] + right[:2])),

@@ -123,12 +123,12 @@ def refusals():
                server_says=["parley/verbs-uc is not offered here"],
                client_says=["the peer says: .*parley/verbs-uc is not offered here; there is parley/verbs-rc"])
     yield Case("neg.gid-of-nobody", "rxe", "a", serve("verbs-rc"), dial("verbs-rc", driver="manual", qpn=5, gid="192.0.2.77"),
-               server_exit=1, client_exit=1, server_says=["the path to ::ffff:192.0.2.77: .*nobody has answered for the GID within 200 ms"],
+               server_exit=1, client_exit=1, server_says=["the path to ::ffff:192.0.2.77: .*no neighbour answered for the GID within 200 ms"],
                client_says=["the peer says: the peer's data cannot be used: the path to"])
     yield Case("neg.perftest-to-pingpong", "rxe", "a", serve("pingpong"), "ib_send_bw -F -x 1 -p {port} {address}", server_exit=1,
-               client_exit=None, server_says=["is no address of a queue pair; see whether the peer is one of ibv_rc_pingpong"])
+               client_exit=None, server_says=["is not an address of a queue pair; see whether the peer is one of ibv_rc_pingpong"])
     yield Case("neg.pingpong-to-perftest", "rxe", "a", serve("perftest"), "ibv_rc_pingpong -g 1 -p {port} {address}",
-               server_exit=1, client_exit=1, server_says=["is no version of perftest"])
+               server_exit=1, client_exit=1, server_says=["is not a version of perftest"])
 
 
 def losses():

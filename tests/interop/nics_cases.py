@@ -70,10 +70,10 @@ def cm_cases(device):
                client_exit=1)
     yield Case("fail-over", device, "b", STOCK_RPING.replace("{pings}", "1"),
                f"{PARLEY} connect {{address}}:1 --hold 300ms --backup {{address}}:{{port}} {NIC}",
-               client_says=["trying 192.0.2.2:{port}", "nobody listens", "1 of 1 connections"], server_exit=None)
+               client_says=["trying 192.0.2.2:{port}", "there is no listener", "1 of 1 connections"], server_exit=None)
     yield Case("retry", device, "b", STOCK_RPING.replace("{pings}", "1"),
                f"{PARLEY} connect {{address}}:1 --rounds 3 --back-off 50ms {NIC}", interrupt=True, server_exit=None,
-               client_says=["trying 192.0.2.2:1(.|\n)*trying 192.0.2.2:1", "nobody listens"], client_exit=1)
+               client_says=["trying 192.0.2.2:1(.|\n)*trying 192.0.2.2:1", "there is no listener"], client_exit=1)
     if not iwarp:
         yield Case("time-wait", device, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
                    f"{PARLEY} connect {{address}}:{{port}} --hold 100ms --time-wait {NIC}",
@@ -180,7 +180,7 @@ def ops_cases(device):
                             counted("parley_connections_started_total", 1, role="initiator"),
                             counted("parley_connections_established_total", 1, role="initiator"),
                             *stage("initiator", "resolve", "route"), *stage("initiator", "reply", count=1),
-                            *told(r"info  #1 192.0.2.1:1 cm.retrying next=192.0.2.1:{port} step=\w+ cause=.*nobody listens",
+                            *told(r"info  #1 192.0.2.1:1 cm.retrying next=192.0.2.1:{port} step=\w+ cause=.*there is no listener",
                                   r"debug #1 \S+ cm.state from=connecting to=queued",
                                   rf"info  #1 192\.0\.2\.1:{{port}} cm.established .*device={device}0")])
 
@@ -201,7 +201,7 @@ def type_cases():
                client_says=[r'rejected by 192\.0\.2\.1:\d+: private data of 148 octets: "no"'], client_exit=1)
     # Its service is another than RC's at the same port.
     yield Case("uc.refused", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --hold 60s {NIC}",
-               f"{PARLEY} connect {{address}}:{{port}} --qp-type uc {NIC}", client_says=["nobody listens"], client_exit=1,
+               f"{PARLEY} connect {{address}}:{{port}} --qp-type uc {NIC}", client_says=["there is no listener"], client_exit=1,
                interrupt=True, server_exit=None)
     yield Case("xrc.refused-by-the-device", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --qp-type xrc --hold 60s {NIC}",
                f"{PARLEY} connect {{address}}:{{port}} --qp-type xrc {NIC}", interrupt=True, server_exit=None,

@@ -61,7 +61,7 @@ def pair_cases():
                    client_says=[r"rejected by 192\.0\.2\.[12]:\d+: private data of 148 octets: \"no\""], client_exit=1)
         yield Case(f"refused.{name}", DEVICE, guest,
                    f"{PARLEY} listen {{address}}:{{port}} --hold 60s {server}",
-                   f"{PARLEY} connect {{address}}:1 {client}", client_says=["nobody listens"], client_exit=1,
+                   f"{PARLEY} connect {{address}}:1 {client}", client_says=["there is no listener"], client_exit=1,
                    interrupt=True, server_exit=None)
 
 

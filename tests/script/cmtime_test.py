@@ -74,7 +74,7 @@ class Cmtime(CliTest):
     def test_failures_are_told(self):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            self.refused(self.client(nobody.getsockname()[1], "-c", 3), 1, "nobody listens")
+            self.refused(self.client(nobody.getsockname()[1], "-c", 3), 1, "there is no listener")
         self.refused(run("cmtime", "-s", "no-such-host.invalid"), 3, "no-such-host.invalid")
         with socket.create_server(("127.0.0.1", 0)) as silent:
             self.refused(self.client(silent.getsockname()[1], "-c", 2, "--timeout", "200ms"), 1, "0 of 2 within 200ms")

@@ -170,7 +170,7 @@ class Config(CliTest):
 
     def test_a_misspelt_variable_is_noted(self):
         shown = self.ok(self.run_in({"PARLEY_MPA_IDR": "4", "PARLEY_SCENARIOS": "/tmp"}, "config"))
-        self.assertEqual(shown.err, "note: PARLEY_MPA_IDR is no setting; did you mean PARLEY_MPA_IRD?\n")
+        self.assertEqual(shown.err, "note: PARLEY_MPA_IDR is not a setting; did you mean PARLEY_MPA_IRD?\n")
 
     def test_each_setting_is_an_option_of_its_commands_with_one_default(self):
         shown = self.settings(self.run_in({}, "config", "--json"))

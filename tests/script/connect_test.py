@@ -114,7 +114,7 @@ class Forms(CliTest):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             dead = nobody.getsockname()[1]
-            self.refused(run("connect", f"127.0.0.1:{dead}", "--rounds", 3, "--back-off", "10ms"), 1, "nobody listens")
+            self.refused(run("connect", f"127.0.0.1:{dead}", "--rounds", 3, "--back-off", "10ms"), 1, "there is no listener")
             done = run("connect", f"127.0.0.1:{dead}", "--rounds", 3, "--back-off", "10ms", "--json")
         waits = [event["wait_us"] for event in done.events if event["event"] == "retrying"]
         self.assertEqual([5000 <= waits[0] <= 10000, 10000 <= waits[1] <= 20000], [True, True], waits)
@@ -299,8 +299,8 @@ class Surroundings(CliTest):
         with socket.socket() as nobody:  # bound, not listening: the port stays free of others
             nobody.bind(("127.0.0.1", 0))
             port = nobody.getsockname()[1]
-            self.refused(run("connect", f"127.0.0.1:{port}"), 1, f"127.0.0.1:{port}", "nobody listens")
-            self.refused(run("rping", "-c", "-a", "127.0.0.1", "-p", port), 1, f"127.0.0.1:{port}", "nobody listens")
+            self.refused(run("connect", f"127.0.0.1:{port}"), 1, f"127.0.0.1:{port}", "there is no listener")
+            self.refused(run("rping", "-c", "-a", "127.0.0.1", "-p", port), 1, f"127.0.0.1:{port}", "there is no listener")
             done = run("connect", f"127.0.0.1:{port}", "--json")
             self.assertEqual(set(done.event("connect_failed")["why"]), WHY_KEYS)
             self.assertEqual(done.event("error")["exit"], 1)

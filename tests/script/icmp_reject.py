@@ -45,7 +45,7 @@ class V6:
 
 
 def answer(version, packet, code):
-    """The ICMP message that quotes the packet's header and 8 octets behind it; None: no answer is due."""
+    """The ICMP message that quotes the packet's header and 8 octets behind it; None: no answer is expected."""
     end = version.header(packet) + QUOTED
     if len(packet) < end or packet[version.protocol_at] not in ANSWERED:
         return None

@@ -82,7 +82,7 @@ class Iwarp(CliTest):
     def test_the_other_link_is_not_tried(self):
         self.serve("[fe80::1%w1]:7175", *self.words, inside=self.neighbours[0])
         done = run("connect", "[fe80::1%v2]:7175", *self.words, "--timeout", "5s", inside=self.host)
-        said = "nothing receives UDP port 4791 there" if self.words else "nobody listens at that address"
+        said = "nothing receives UDP port 4791 there" if self.words else "there is no listener at that address"
         self.refused(done, 1, said)
 
     def test_an_address_without_its_interface_is_refused(self):

@@ -103,7 +103,7 @@ class Neg(CliTest):
         self.refused(run(*dial, "pingpong"), 2, "--rdma-cm is perftest's -R")
         self.refused(run(*dial, "perftest", "--rounds", 2), 2, "no --rounds")
         self.refused(run(*dial, "perftest", "--set", "transport=uc"), 2, "there is one queue pair, of RC")
-        self.refused(run(*dial, "perftest"), 1, "nobody listens")
+        self.refused(run(*dial, "perftest"), 1, "there is no listener")
 
     def test_where_queue_pairs_come_from(self):
         listed = {variant["name"]: variant for variant in

@@ -189,7 +189,7 @@ class PythonPluginTest(CliTest):
     def test_answers_that_cannot_be_are_refused(self):
         for answer, text in (("None", "returned None"), ("7", "returned int"), ("{}", "'completed' is to be"),
                              ('{"completed": 1}', "'completed' is to be"),
-                             ('{"completed": True, "data": "x"}', "'data' is str; bytes are due"),
+                             ('{"completed": True, "data": "x"}', "'data' is str; bytes are expected"),
                              ('{"completed": True, "data": bytes(1 << 21)}', "'data' has 2097152 octets")):
             with self.subTest(answer):
                 self.fails("plugin_refused", text, info="return " + answer)

@@ -79,7 +79,7 @@ class OverRoce(Replay):
         path = os.path.join(SOURCE_DIR, "tests", "captures", "roce", "rxe61_cm.pcap")
         done = run("replay", path, "-n", 5, "--role", "responder", "--listen", f"{address(3)}:9012", "--wait", "300ms")
         self.assertEqual(done.code, 3, str(done))
-        self.assertIn("nobody connected", done.err)
+        self.assertIn("no peer connected", done.err)
         done = run("replay", path, "-n", 5, "--role", "initiator", "--against", "sim:siw")
         self.assertEqual(done.code, 2, str(done))
         self.assertIn("quirk of MPA", done.err)
@@ -165,7 +165,7 @@ class OverSockets(Replay):
         self.refused_after_text(run("replay", RPING, "-n", 1, "--role", "initiator", "--against", f"127.0.0.1:{port}"),
                                 "cannot connect")
         self.refused_after_text(run("replay", RPING, "-n", 1, "--role", "responder", "--listen", "127.0.0.1:0", "--wait",
-                                    "100ms"), "nobody connected within 100ms")
+                                    "100ms"), "no peer connected within 100ms")
 
     def test_half_a_frame_is_told_whether_the_peer_waits_or_closes(self):
         for ends in (False, True):

@@ -66,7 +66,7 @@ class Roce(CliTest):
         server = self.serve("listen", f"{here}:7175", "--count", 1, "--reject", "--private-data", "no")
         done = run("connect", f"{here}:7176", "--roce")
         self.assertEqual(done.code, 1, done)
-        self.assertIn("nobody listens", done.out + done.err)
+        self.assertIn("there is no listener", done.out + done.err)
         done = run("connect", f"{here}:7175", "--roce")
         self.assertEqual(done.code, 1, done)
         self.assertIn('private data of 148 octets: "no"', done.out + done.err)
@@ -223,10 +223,10 @@ class Roce(CliTest):
                 (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "0"), "--retry-after 0s: it is 1ms to 65535ms"),
                 (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "2m"), "--retry-after 120s: it is 1ms to"),
                 (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "soon"), "is not a time with a unit"),
-                (("rping", "-c", "-a", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens"),
-                (("rping", "-s", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
-                (("cmtime", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
-                (("cmtime", "-s", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens")):
+                (("rping", "-c", "-a", "127.0.0.1", "--roce", "--when-full", "drop"), "are for the listening side"),
+                (("rping", "-s", "--roce", "--offer-retry-after"), "--offer-retry-after is for the connecting side"),
+                (("cmtime", "--roce", "--offer-retry-after"), "--offer-retry-after is for the connecting side"),
+                (("cmtime", "-s", "127.0.0.1", "--roce", "--when-full", "drop"), "are for the listening side")):
             with self.subTest(words):
                 self.refused(run(*words), 2, said)
 

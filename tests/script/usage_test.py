@@ -41,7 +41,7 @@ class Usage(CliTest):
                              "there is no option --transport: this version has iWARP alone"),
                             (("connect", "--transport-timeout", "1s", "127.0.0.1:1"),
                              "there is no option --transport-timeout"),
-                            (("connect", "a", "b", "c"), "there is no place for 'b c'")):
+                            (("connect", "a", "b", "c"), "unexpected argument 'b c'")):
             done = run(*words)
             self.assertEqual(done.code, 2, done)
             self.assertIn(f"parley connect: {told}; try 'parley connect --help'", done.err)

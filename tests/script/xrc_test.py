@@ -626,7 +626,7 @@ class TheBroker(XrcTest):
         path = self.path("activated")
         with subprocess.Popen([tool, "--seqpacket", "-l", path, cli.PARLEY, "xrcd", "--idle", "100ms"], stderr=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL) as broker:
-            self.until(lambda: os.path.exists(path), "nobody listens")
+            self.until(lambda: os.path.exists(path), "there is no listener")
             self.socket = path
             p1 = self.member()
             tgt = p1.receiver()

@@ -165,7 +165,7 @@ void Crowd::on(const cm::ConnectRequest& e) {
 
 void Crowd::on(const cm::Established& e) {
   if (const auto at = responders_.find(e.id.number()); at != responders_.end()) {
-    if (std::exchange(at->second.established, true)) complain("a responder was told Established twice");
+    if (std::exchange(at->second.established, true)) complain("a responder was notified of Established twice");
     return;
   }
   outcome(e.id, Outcome::established, nullptr);

@@ -135,7 +135,7 @@ class Fleet::Client final : public sim::App {
     const bool again = c->address + 1 == all.size();
     c->address = again ? 0 : c->address + 1;
     if (e.peer != all[c->address])
-      fleet_.complain(fmt::format("c{}: {} is tried next, and {} is due", number_, e.peer.to_string(),
+      fleet_.complain(fmt::format("c{}: {} is tried next, and {} is expected", number_, e.peer.to_string(),
                                   all[c->address].to_string()));
     if (again) ++c->round;
     if (c->round > retry.rounds) fleet_.complain(fmt::format("c{}: round {} of {}", number_, c->round, retry.rounds));

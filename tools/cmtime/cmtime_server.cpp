@@ -91,7 +91,9 @@ int CmtimeServer::run(const Address& local) {
   options.keepalive = Duration{};
   options.pending_max = pending_at_once;
   const auto listener = session_.cm().listen(local, options);
-  if (!listener) return context_.out.error(Exit::usage, fmt::format("cannot listen so: {}", words(listener.error())));
+  if (!listener)
+    return context_.out.error(Exit::usage,
+                              fmt::format("cannot listen with these options: {}", words(listener.error())));
   listener_ = *listener;
   while (!over() && !Session::stopped() && !listen_failure_) {
     session_.turn();

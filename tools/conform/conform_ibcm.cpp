@@ -112,7 +112,7 @@ void register_conform_ibcm(Command conform, Context& context) {
   auto args = std::make_shared<ConformArgs>();
   Command sub = conform.subcommand("ibcm", "Test a RoCEv2 peer: InfiniBand's CM and transport");
   sub.option("endpoint", args->endpoint, "HOST:PORT where it listens");
-  add_duration(sub, "--connect-timeout", args->settings.connect, "For the service to be there");
+  add_duration(sub, "--connect-timeout", args->settings.connect, "Wait for the peer's service to start");
   add_conform_options(sub, *args, context);
   sub.footer(
       "The tester speaks over UDP port 4791 of its own address, which must be free: no rxe module there.\n"

@@ -18,7 +18,7 @@ using conform::Verdict;
 
 Or<Only> Only::parse(const std::string& text, const std::vector<std::string_view>& names) {
   if (text.size() > octets_max)
-    return complain(Exit::usage, fmt::format("--only has {} octets; at most {} can be", text.size(), octets_max));
+    return complain(Exit::usage, fmt::format("--only has {} octets; the limit is {}", text.size(), octets_max));
   if (std::count(text.begin(), text.end(), '(') > groups_max)
     return complain(Exit::usage, fmt::format("--only has more than {} groups", groups_max));
   Only only;
@@ -27,7 +27,7 @@ Or<Only> Only::parse(const std::string& text, const std::vector<std::string_view
     for (std::size_t at = 0; !text.empty() && at <= text.size();) {
       const std::size_t comma = std::min(text.find(',', at), text.size());
       if (comma - at > expression_octets_max)
-        return complain(Exit::usage, fmt::format("--only has an expression of {} octets; at most {} can be", comma - at,
+        return complain(Exit::usage, fmt::format("--only has an expression of {} octets; the limit is {}", comma - at,
                                                  expression_octets_max));
       if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), flavour);
       at = comma + 1;

@@ -259,7 +259,7 @@ Check check_roce() {
       check.advice = "give each process an address of its own (docs/roce.md)";
     } else {
       check.verdict = Verdict::works;
-      check.found = "RoCEv2 on UDP sockets: nobody has port 4791 at all addresses";
+      check.found = "RoCEv2 on UDP sockets: no process has port 4791 on all addresses";
     }
     break;
   }

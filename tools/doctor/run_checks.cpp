@@ -193,7 +193,7 @@ Check check_live() {
     check.found = fmt::format("a program opened the device parley0 at {}", address);
     return check;
   }
-  check.found = "a program that was started with the library found no device: " +
+  check.found = "a program started with the preload library found no device: " +
                 printable(said.substr(0, said.find('\n')), false);
   check.advice = "parley run -v -a 127.0.0.1 ibv_devinfo";
   return check;

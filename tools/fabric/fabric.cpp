@@ -154,9 +154,9 @@ std::string wrong_with(const FabricArgs& args) {
   if (!serves &&
       (args.check_routes || !args.faults.empty() || args.subnet.loss.of > 0 || args.subnet.delay > Duration()))
     return "--check-routes, --fault, --loss and --delay exclude --write and --tell";
-  if (!args.tell.empty() && !args.write.empty()) return "--write and --tell exclude each other";
+  if (!args.tell.empty() && !args.write.empty()) return "--write and --tell cannot be used together";
   if (!args.tell.empty())
-    return args.topology.sources() == 0 ? "" : "--tell takes no subnet: it sends a command to a running server";
+    return args.topology.sources() == 0 ? "" : "--tell needs no subnet: it sends a command to a running server";
   if (args.topology.sources() != 1) return "exactly one of FILE, --fat-tree, --torus and --dragonfly is needed";
   return {};
 }

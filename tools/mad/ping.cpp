@@ -184,7 +184,7 @@ int run_ping(const PingArgs& args, Output& out) {
 }
 
 std::string understand(PingArgs& args) {
-  if (args.serve) return args.to.empty() ? "" : "--serve and a path exclude each other";
+  if (args.serve) return args.to.empty() ? "" : "--serve and a path cannot be used together";
   if (args.to.empty()) return "the destination is missing: a LID, a GID or IBPath(...); or --serve";
   auto path = mad::parse_path(args.to);
   if (!path) return path.error();

@@ -46,7 +46,7 @@ std::string understand(QueryArgs& args) {
     args.has_path = true;
   }
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
-  if (args.sa && args.has_path) return "--sa and a path exclude each other: --sa sends to subnet administration";
+  if (args.sa && args.has_path) return "--sa and a path cannot be used together: --sa sends to subnet administration";
   if (!args.has_path && !args.sa && !administration) return "the path is missing: a LID, 0,1, a GID or IBPath(...)";
   if (args.path.path.route && args.request.rpc.mgmt_class != mad::MgmtClass::subn)
     return "only subnet management can use directed routes";

@@ -29,7 +29,7 @@ void CommandProgress::clear() {
 Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out) {
   Subnet subnet;
   if (!session.has_smps()) {
-    subnet.cut_by = "RoCE has no subnet management that could be asked";
+    subnet.cut_by = "RoCE has no subnet management to query";
     return subnet;
   }
   const StopSignals signals;

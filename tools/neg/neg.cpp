@@ -145,7 +145,7 @@ Or<void> Negotiator::open() {
   peers_ = std::move(*peers);
   if (engine_)
     watch_.count_packets([engine = engine_.get()] { return packet_counts(engine->counters(), engine->dropped()); });
-  if (engine_ && !watch_both()) return complain(Exit::environment, "the system gives no descriptor");
+  if (engine_ && !watch_both()) return complain(Exit::environment, "no file descriptor is available");
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);
   if (!capture) return tl::unexpected(capture.error());
@@ -447,7 +447,7 @@ void register_neg(Command app, Context& context) {
   register_serve(neg, context);
   register_dial(neg, context);
   auto listed = std::make_shared<PluginsArgs>();
-  Command plugins = neg.subcommand("plugins", "List the variants that there are, or what one can be told");
+  Command plugins = neg.subcommand("plugins", "List the variants, or the parameters of one");
   plugins.option("variant", listed->name, "Only this one, with its configuration").type("VARIANT");
   add_plugin_options(plugins, listed->plugins);
   add_json_flag(plugins, context);

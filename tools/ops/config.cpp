@@ -135,7 +135,7 @@ void note_misspelt(Output& out) {
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view whole = *at, name = whole.substr(0, whole.find('='));
     if (const std::string meant = ops::meant_variable(name); !meant.empty())
-      out.note(fmt::format("note: {} is no setting; did you mean {}?", printable(name, false), meant));
+      out.note(fmt::format("note: {} is not a setting; did you mean {}?", printable(name, false), meant));
   }
 }
 

@@ -12,7 +12,7 @@ namespace parley::tools {
 
 class Watch {
  public:
-  /// Errors: environment (a file cannot be written), usage (--metrics-http is no address).
+  /// Errors: environment (a file cannot be written), usage (--metrics-http is not an address).
   Or<void> open(const LogArgs& log, const MetricsArgs& metrics, Output& out,
                 ops::Metrics::Of of = ops::Metrics::Of::connections);
   /// Adds another sink for the events.

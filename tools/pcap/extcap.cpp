@@ -138,7 +138,7 @@ void register_extcap(Command app, Context& context) {
       .type("FILTER");
   sub.flag("--capture", args->capture, "Capture until it is over, or the FIFO's reader goes, or a signal comes");
   sub.option("--fifo", args->fifo, "Where the capture goes, as pcapng").type("FILE");
-  sub.option("--seed", args->seed, "Of a simulated scenario, in place of its own").type("N");
+  sub.option("--seed", args->seed, "Seed of the simulated scenario, in place of its own").type("N");
   sub.option("--endpoint", args->endpoint, "Of Parley's own endpoints: where to listen, where to connect to")
       .type("HOST:PORT");
   sub.option("--options", args->options, "Of Parley's own endpoints: options of parley listen or parley connect")

@@ -218,10 +218,10 @@ void add_pcap_anonymize(Command pcap, Context& context) {
   Command sub = pcap.subcommand("anonymize", "Replaces addresses, ports, private data and payload; the verdict stays");
   sub.option("IN", args->in, "Capture: pcap or pcapng").type("FILE").required();
   sub.option("-o,--output", args->out, "Where the new capture goes").type("FILE").required();
-  Option key = sub.option("--key", args->key,
-                          "Words that decide what replaces what; the same for several files makes them alike")
-                   // An unset shell variable would silently replace addresses differently in each file.
-                   .check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
+  Option key =
+      sub.option("--key", args->key, "The key of the replacements; use one key for several files to replace alike")
+          // An unset shell variable would silently replace addresses differently in each file.
+          .check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
   sub.option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
       .type("FILE")
       .excludes(key);

@@ -173,7 +173,8 @@ void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports) {
 
 void add_pcap_check(Command pcap, Context& context) {
   auto options = std::make_shared<CheckArgs>();
-  Command sub = pcap.subcommand("check", "Verdict per MPA connection: who, what was agreed, who broke which rule");
+  Command sub =
+      pcap.subcommand("check", "Verdict per MPA connection: endpoints, agreed parameters, violations by side");
   sub.option("FILE", options->files, "Captures: pcap or pcapng; - is standard input").required();
   sub.flag("-q,--quiet", options->quiet, "Leave out findings of severity note");
   add_report_options(sub, options->reports);

@@ -35,7 +35,7 @@ std::string set_severity(capture::RulePolicy& policy, const std::string& word) {
     policy.severities[row->rule] = each;
     return {};
   }
-  return fmt::format("'{}' is no severity: note, warning or error", severity);
+  return fmt::format("'{}' is not a severity: note, warning or error", severity);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void add_standing_options(Command sub, StandingArgs& args) {
            args.fail_on = word == "warning" ? capture::Severity::warning : capture::Severity::error;
            return std::string();
          },
-         "Findings as grave as that fail a connection: error, unless given, or warning")
+         "Findings of this severity or higher fail a connection: error (default) or warning")
       .type("SEVERITY")
       .one_of({"error", "warning"});
   sub.option("--expect", args.expect, "A file with fewer connections than that has failed").type("N");

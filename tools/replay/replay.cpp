@@ -179,7 +179,7 @@ Played play_live(const Job& job, const R& recording, Output& out) {
   if (!player.started())
     return cannot(Exit::environment, StopSignals::requested()
                                          ? "ended before anybody connected"
-                                         : "nobody connected within " + duration_text(job.args.wait));
+                                         : "no peer connected within " + duration_text(job.args.wait));
   const bool ended = !player.done();
   if (ended) player.fail("ended by a signal before the recording was over");
   Played played = print_result(out, job.run, player.result());
@@ -300,10 +300,10 @@ Or<std::size_t> parse_connection(const std::string& text) {
 
 Or<Job> understand(const ReplayArgs& args) {
   Job job{.args = args, .run = {}, .play = {}, .quirk = {}, .where = {}, .listen = !args.listen.empty()};
-  if (args.role.empty()) return complain(Exit::usage, "say which side to play: --role initiator or --role responder");
+  if (args.role.empty()) return complain(Exit::usage, "choose the side to play: --role initiator or --role responder");
   if (job.listen == !args.against.empty())
-    return complain(Exit::usage, job.listen ? "--against and --listen exclude each other"
-                                            : "say whom to play against: --against or --listen");
+    return complain(Exit::usage, job.listen ? "--against and --listen cannot be used together"
+                                            : "choose the live peer: --against or --listen");
   if (args.connection == "all" && !args.pcapng.empty())
     return complain(Exit::usage, "--pcapng keeps one connection: choose it with --connection N instead of all");
   job.play.patience = args.timeout;

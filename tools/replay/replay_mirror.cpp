@@ -59,7 +59,7 @@ void Mirror::on_start(sim::Host& host) {
     auto id = host.cm().connect(*peer_,
                                 cm::with_mpa<cm::ConnectOptions>(options, {.private_data = data, .qp = queue_pair()}));
     if (!id) {
-      events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
+      events_.push_back(fmt::format("Parley cannot request this connection: {}", id.error().message()));
       return player_.fail(events_.back());
     }
     id_ = *id;

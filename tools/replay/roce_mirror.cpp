@@ -87,7 +87,7 @@ void RoceMirror::on_start(sim::Host& host) {
   if (auto id = host.cm().listen(Address::any(family, at), {.transport = terms()}))
     listener_ = *id;
   else
-    player_->fail(fmt::format("Parley cannot listen so: {}", id.error().message()));
+    player_->fail(fmt::format("Parley cannot listen with these options: {}", id.error().message()));
 }
 
 void RoceMirror::connect(sim::Host& host) {
@@ -105,7 +105,7 @@ void RoceMirror::connect(sim::Host& host) {
     options.ird = req->responder_resources, options.ord = req->initiator_depth;
   auto id = host.cm().connect(*peer_, options);
   if (!id) {
-    events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
+    events_.push_back(fmt::format("Parley cannot request this connection: {}", id.error().message()));
     return player_->fail(events_.back());
   }
   id_ = *id;

@@ -116,7 +116,8 @@ bool Connector::start() {
   }
   const auto id = session_.cm().connect(peers_.front(), options);
   if (!id) {
-    blame(Exit::usage, fmt::format("cannot connect to {} so: {}", peers_.front().to_string(), words(id.error())));
+    blame(Exit::usage,
+          fmt::format("cannot connect to {} with these options: {}", peers_.front().to_string(), words(id.error())));
     return false;
   }
   attempt.id = *id;
@@ -233,7 +234,7 @@ void Connector::tend() {
                       ? fmt::format("{}: {} messages sent and {} received within {}", peer, attempt.traffic->sent(),
                                     attempt.traffic->received(), duration_text(args_.timeout))
                   : attempt.down_at != never
-                      ? fmt::format("{}: no end of its time-wait within {}; iWARP devices tell of none", peer,
+                      ? fmt::format("{}: no end of its time-wait within {}; iWARP devices report none", peer,
                                     duration_text(args_.timeout))
                       : fmt::format("{}: not over within {}", peer, duration_text(args_.timeout)));
     }
@@ -355,7 +356,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   if (args.time_wait && args.session.provider == "iwarp")
     return refuse(
         {Exit::usage,
-         "--time-wait is for --provider rdmacm and roce: TCP keeps its own TIME_WAIT, of which nobody is told"});
+         "--time-wait is for --provider rdmacm and roce: TCP has its own TIME_WAIT, which it does not report"});
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());

@@ -93,7 +93,9 @@ int Listener::run(const Address& local) {
   options.backlog = args_.backlog;
   options.pending_max = args_.concurrency;
   const auto listener = session_.cm().listen(local, options);
-  if (!listener) return context_.out.error(Exit::usage, fmt::format("cannot listen so: {}", words(listener.error())));
+  if (!listener)
+    return context_.out.error(Exit::usage,
+                              fmt::format("cannot listen with these options: {}", words(listener.error())));
   listener_ = *listener;
   const Instant deadline = args_.timeout == Duration{0} ? never : session_.now() + args_.timeout;
   while (!over() && !Session::stopped() && session_.now() < deadline && !listen_failure_) {
@@ -192,7 +194,8 @@ void Listener::accept(Served& served) {
       init.type = type;
       qp = served.id.create_qp(init);
     }
-    if (!qp) return give_up(served, traffic ? "cannot make a queue pair: " + words(qp.error()) : traffic.error().text);
+    if (!qp)
+      return give_up(served, traffic ? "cannot create a queue pair: " + words(qp.error()) : traffic.error().text);
     served.traffic = std::move(*traffic);
     if (const auto posted = served.traffic->attach(**qp); !posted) fault_ = posted.error().text;
   }

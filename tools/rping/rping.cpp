@@ -78,7 +78,7 @@ void register_rping(Command app, Context& context) {
   add_responder_options(sub, args->mpa);
   add_duration(sub, "--tcp-timeout", args->tcp_timeout, "Client: longest wait for the TCP connection");
   add_duration(sub, "--timeout", args->timeout,
-               "Longest wait for the peer's next message (0: no limit; the server waits without limit unless given)")
+               "Longest wait for the peer's next message (0: no limit, the server's default)")
       .when_given([args] { args->timeout_given = true; });
   add_duration(sub, "--nudge-after", args->nudge_after,
                "Client: if the first message is unanswered for this long, send a zero-length RDMA Write (0: never)");

@@ -111,7 +111,8 @@ void Client::connect() {
     if (!source_ || servers_[i].family == source_->family) options.backups.push_back(servers_[i]);
   options.backups.resize(std::min(options.backups.size(), cm::backups_max));
   const auto id = session_.cm().connect(server_, options);
-  if (!id) return fault(Exit::usage, fmt::format("cannot connect to {} so: {}", server(), words(id.error())));
+  if (!id)
+    return fault(Exit::usage, fmt::format("cannot connect to {} with these options: {}", server(), words(id.error())));
   id_ = *id;
   report_.started(id_, server_);
   link_->attach(*id_.qp());

@@ -82,7 +82,7 @@ RpingLink::RpingLink(Device& device, PdHandle pd, std::uint32_t size) : device_(
 Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, std::uint32_t size) {
   std::unique_ptr<RpingLink> link(new RpingLink(device, pd, size));
   auto cq = device.create_cq(send_wrs + receive_slots);
-  if (!cq) return tools::complain(Exit::environment, "cannot make a completion queue: " + words(cq.error()));
+  if (!cq) return tools::complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
   link->cq_ = std::move(*cq);
   if (const auto registered = link->register_all(); !registered)
     return tools::complain(Exit::environment, "cannot register memory: " + words(registered.error()));

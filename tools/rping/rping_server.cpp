@@ -84,7 +84,7 @@ void Server::debug(const ClientOf& client, const std::string& text) {
 int Server::run(const Address& local) {
   auto options = options_for<cm::ListenOptions>(args_.session, args_.mpa);
   const auto listener = session_.cm().listen(local, options);
-  if (!listener) return context_.out.error(Exit::usage, "cannot listen so: " + words(listener.error()));
+  if (!listener) return context_.out.error(Exit::usage, "cannot listen with these options: " + words(listener.error()));
   listener_ = *listener;
   const bool limited = args_.timeout_given && args_.timeout > Duration{0};
   if (limited && !args_.persistent) client_by_ = session_.now() + args_.timeout;
@@ -128,7 +128,7 @@ void Server::request(const cm::ConnectRequest& event) {
   if (!link) return refuse(link.error().text);
   client.link = std::move(*link);
   const auto qp = client.id.create_qp(client.link->init());
-  if (!qp) return refuse("cannot make a queue pair: " + words(qp.error()));
+  if (!qp) return refuse("cannot create a queue pair: " + words(qp.error()));
   client.link->attach(**qp);
   cm::AcceptOptions options;
   options.private_data = data_;

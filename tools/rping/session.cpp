@@ -162,7 +162,7 @@ Or<PdHandle> Session::pd(Device& device) {
   const auto [at, added] = pds_.try_emplace(&device);
   if (!added) return at->second;
   const auto pd = device.alloc_pd();
-  if (!pd) return complain(Exit::environment, "cannot make a protection domain: " + words(pd.error()));
+  if (!pd) return complain(Exit::environment, "cannot create a protection domain: " + words(pd.error()));
   return at->second = *pd;
 }
 

@@ -93,7 +93,7 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
 
 class Session {
  public:
-  /// Errors: environment (no sockets, file cannot be created), usage (--metrics-http is no address).
+  /// Errors: environment (no sockets, file cannot be created), usage (--metrics-http is not an address).
   /// `name` is the prefix of -v's lines if several sides are traced.
   static Or<std::unique_ptr<Session>> open(const SessionOptions& options, Output& out, std::string name = {});
   ~Session();

@@ -41,7 +41,7 @@ Traffic::Traffic(Device& device, PdHandle pd, const TrafficOptions& options)
 Or<std::unique_ptr<Traffic>> Traffic::create(Device& device, PdHandle pd, const TrafficOptions& options) {
   std::unique_ptr<Traffic> traffic(new Traffic(device, pd, options));
   auto cq = device.create_cq(traffic->receive_slots_ + send_slots + echo_slots);
-  if (!cq) return tools::complain(Exit::environment, "cannot make a completion queue: " + words(cq.error()));
+  if (!cq) return tools::complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
   traffic->cq_ = std::move(*cq);
   const auto region = device.reg_mr(pd, traffic->memory_, Access::local_write);
   if (!region) return tools::complain(Exit::environment, "cannot register memory: " + words(region.error()));

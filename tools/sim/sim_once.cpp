@@ -151,7 +151,7 @@ Or<sim::Layer> parse_mask_layer(std::string_view text) {
   std::string known;
   for (int i = 0; sim::to_string(static_cast<sim::Layer>(i)) != "unknown"; ++i)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", sim::to_string(static_cast<sim::Layer>(i)));
-  return complain(Exit::usage, fmt::format("'{}' is no layer; write one of {}", text, known));
+  return complain(Exit::usage, fmt::format("'{}' is not a layer; write one of {}", text, known));
 }
 
 void add_drop_mask(Command sub, std::optional<sim::DropMask>& target) {
@@ -177,7 +177,7 @@ void add_drop_mask(Command sub, std::optional<sim::DropMask>& target) {
 
 void add_settled(Command sub, bool& settled) {
   sub.flag("--settled", settled,
-           "Connections may also be rejected or fail, if both ends are told; for more faults\n"
+           "Connections may also be rejected or fail, if both ends get an event; for more faults\n"
            "than the scenario was written for");
 }
 

@@ -86,8 +86,8 @@ int Runner::prepare() {
   for (const auto& [option, value] : {std::pair{"--pcapng", &args_.pcapng}, std::pair{"--html", &args_.html}})
     if (!value->empty() && scenarios_.size() > 1)
       return out_.error(Exit::usage,
-                        fmt::format("{} takes one scenario, not {}; --pcapng-on-failure DIR takes any number", option,
-                                    scenarios_.size()));
+                        fmt::format("{} accepts one scenario, not {}; --pcapng-on-failure DIR accepts any number",
+                                    option, scenarios_.size()));
   if (const auto good = check_outputs(
           scenarios_, {{"--pcapng", args_.pcapng}, {"--html", args_.html}, {"--junit", args_.sinks.junit}});
       !good)

@@ -68,7 +68,9 @@ void UdpingClient::ask() {
     options.local = source_;
     options.qp = (*link)->init();
     const auto id = session_.cm().connect(server_, options);
-    if (!id) return fault(Exit::usage, fmt::format("cannot ask {} so: {}", server_.to_string(), words(id.error())));
+    if (!id)
+      return fault(Exit::usage,
+                   fmt::format("cannot query {} with these options: {}", server_.to_string(), words(id.error())));
     report_.started(*id, server_);
     (*link)->attach(*id->qp());
     (*link)->post_receives();

@@ -65,7 +65,7 @@ void UdpingGroup::make_queue_pair() {
   if (!link) return fault(link.error().exit, link.error().text);
   link_ = std::move(*link);
   auto qp = device.create_qp(link_->init());
-  if (!qp) return fault("cannot make a queue pair", qp.error());
+  if (!qp) return fault("cannot create a queue pair", qp.error());
   qp_ = std::move(*qp);
   if (const auto moved = nic::move_to_rts(*qp_, wire::ib::udp_q_key); !moved)
     return fault("cannot move the queue pair", moved.error());

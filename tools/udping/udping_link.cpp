@@ -33,7 +33,7 @@ Or<std::unique_ptr<UdpingLink>> UdpingLink::create(Device& device, PdHandle pd, 
   if (!region) return complain(Exit::environment, "cannot register memory: " + words(region.error()));
   link->region_ = *region;
   auto cq = device.create_cq(2 * std::max<std::size_t>(messages, 1));
-  if (!cq) return complain(Exit::environment, "cannot make a completion queue: " + words(cq.error()));
+  if (!cq) return complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
   link->cq_ = std::move(*cq);
   rping_fill(MutBytes(link->memory_).subspan(network_header + size), 0);
   return link;
@@ -62,7 +62,7 @@ void UdpingLink::post_receive() {
 
 void UdpingLink::aim(const AhAttr& way, std::uint32_t qpn, std::uint32_t qkey) {
   auto ah = device_.create_ah(pd_, way);
-  if (!ah) return fail("cannot make an address handle: " + words(ah.error()));
+  if (!ah) return fail("cannot create an address handle: " + words(ah.error()));
   ah_ = std::move(*ah);
   qkey_ = qkey;
   if (qpn_ == 0) qpn_ = qpn;
@@ -101,7 +101,7 @@ std::string UdpingLink::stray(const WorkCompletion& done) const {
                        size_);
   if (!done.with_imm || (done.imm_data & PARLEY_IB_QPN_MAX) != done.src_qp)
     return fmt::format(
-        "a datagram of queue pair {:#08x} without its number as immediate data: no message of udaddy or mckey",
+        "a datagram of queue pair {:#08x} without its number as immediate data: not a message of udaddy or mckey",
         done.src_qp);
   if (aimed() && qpn_ != 0 && done.src_qp != qpn_)
     return fmt::format("queue pair {:#08x} is not the peer's, which is {:#08x}", done.src_qp, qpn_);

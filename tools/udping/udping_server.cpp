@@ -89,7 +89,7 @@ void UdpingServer::on(const cm::ConnectRequest& request) {
   Result<QueuePair*> qp = parley::fail(Errc::no_space);
   if (link) qp = id.create_qp((*link)->init());
   if (!qp) {
-    fault(link ? "cannot make a queue pair: " + words(qp.error()) : link.error().text);
+    fault(link ? "cannot create a queue pair: " + words(qp.error()) : link.error().text);
     (void)id.reject();
     id.destroy();
     return;
@@ -178,7 +178,9 @@ int UdpingServer::run(const Address& local) {
   cm::ListenOptions options;
   options.transport = ib::Options{.qp_type = QpType::ud};
   const auto listener = session_.cm().listen(local, options);
-  if (!listener) return context_.out.error(Exit::usage, fmt::format("cannot listen so: {}", words(listener.error())));
+  if (!listener)
+    return context_.out.error(Exit::usage,
+                              fmt::format("cannot listen with these options: {}", words(listener.error())));
   listener_ = *listener;
   while (!over() && !Session::stopped() && !listen_failure_) {
     session_.turn(next_deadline());

@@ -80,11 +80,11 @@ int run_xrc_churn(const XrcDemoArgs& args, Output& out) {
   heard.deaf = 0;
   std::vector<Curve> curves{
       {"kept until the domain closes, as before processes were counted", "#c0392b", {}},
-      {fmt::format("counted; one of {} processes never lets go, and the grace ({} ms) ends it", common.processes,
-                   std::chrono::duration_cast<std::chrono::milliseconds>(common.grace).count()),
+      {fmt::format("counted; one of {} processes never unregisters, and the grace time ({} ms) ends it",
+                   common.processes, std::chrono::duration_cast<std::chrono::milliseconds>(common.grace).count()),
        "#d68910",
        {}},
-      {"counted; every process lets go when it is told that the peer is gone", "#1f618d", {}}};
+      {"counted; every process releases its registration when the peer is gone", "#1f618d", {}}};
   const std::array names{"kept", "deaf", "counted"};
   const std::array options{kept, deaf, heard};
   out.text(fmt::format("{} cycles of connect, send, disconnect; {} at once", args.churn, common.at_once));

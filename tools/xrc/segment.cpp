@@ -27,8 +27,9 @@ void register_xrc_segment(Command xrc, Context& context) {
   add_xrc_rules(sub, options->registry);
   add_json_flag(sub, context);
   sub.footer(
-      "Its first member makes one as well. Its rules are those of who made it; the file stays when nobody is left, so\n"
-      "that numbers rest. Remove it to begin anew.\n"
+      "Its first member makes one as well. The process that creates it sets its rules; the file stays after the last "
+      "member has left, so\n"
+      "that numbers rest. Remove it to start over.\n"
       "Examples:\n"
       "  parley xrc segment --grace 30s --linger 5s");
   sub.run([options, &context] { return run_segment(*options, context.out); });

@@ -31,21 +31,22 @@ void add_xrc_segment(Command sub, std::string& segment) {
 }
 
 void add_xrc_rules(Command sub, xrc::RegistryOptions& rules) {
-  add_duration(sub, "--grace", rules.grace,
-               "How long a TGT queue pair whose peer is gone waits for its registrants (0: until the last lets go)");
+  add_duration(
+      sub, "--grace", rules.grace,
+      "How long a TGT queue pair whose peer is gone waits for its registrants (0: until the last unregisters)");
   add_duration(sub, "--error-grace", rules.error_grace,
                "How long one that failed does, before that (0: without limit)");
   add_duration(sub, "--linger", rules.linger, "How long one that received is kept without registrants");
   add_duration(sub, "--quarantine", rules.quarantine, "How long the number of one that ended is not used again");
   sub.option("--members", rules.members_per_domain, "Most members of one domain").range(1U, 4096U).shows_default();
-  sub.option("--events", rules.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
+  sub.option("--events", rules.events_max, "Events that a member may leave waiting; beyond that limit it must query")
       .range(1U, 65536U)
       .shows_default();
   sub.option("--qpn-first", rules.qpn_first, "The first of the numbers that are assigned").range(2U, 0xFFFFFFU);
   sub.option("--qpn-last", rules.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
   sub.flag(
       "--device-numbers", [&rules] { rules.assigns_numbers = false; },
-      "Assign none: who creates one brings the number that its device chose");
+      "Assign no numbers: the creator supplies the number that its device chose");
 }
 
 std::string xrc_refusal_name(const Error& error) {
@@ -177,7 +178,8 @@ int run_kill(const XrcArgs& args, Output& out) {
   const auto id = xrc::parse_tgt(args.tgt);
   const auto killed = xrc::kill(*id, args.domain);
   if (!killed) return xrc_refused(out, killed.error(), args.domain);
-  out.text(fmt::format("{} drains: it ends when its registrants have let go, or the grace is over", args.tgt));
+  out.text(
+      fmt::format("{} drains: it ends when its registrants have unregistered, or the grace time is over", args.tgt));
   out.object({{"event", "killed"}, {"tgt", args.tgt}});
   return code(Exit::ok);
 }
@@ -230,8 +232,8 @@ void register_xrc(Command app, Context& context) {
   xrc.requires_subcommand();
   xrc.footer(
       "Examples:\n"
-      "  parley xrc ls                            every domain, its TGT queue pairs and who is registered\n"
-      "  parley xrc kill 8388608@1795641000.1     end one, whoever holds it");
+      "  parley xrc ls                            every domain, its TGT queue pairs and the registered members\n"
+      "  parley xrc kill 8388608@1795641000.1     end one, for all its holders");
   // Commands that only display state do not start a broker: a new broker would have no state.
   auto looks = std::make_shared<XrcArgs>();
   looks->domain.start = false;
@@ -241,11 +243,12 @@ void register_xrc(Command app, Context& context) {
   Command watch = add(xrc, "watch", "What changes, as it does", looks, context, run_xrc_watch);
   add_duration(watch, "--interval", looks->interval, "How often to look");
   add_duration(watch, "--for", looks->during, "How long to watch (0: until interrupted)");
-  Command kill = add(xrc, "kill", "End a TGT queue pair: its registrants are told, and have the grace to let go", looks,
-                     context, run_kill);
+  Command kill =
+      add(xrc, "kill", "End a TGT queue pair: its registrants are notified, and have the grace time to unregister",
+          looks, context, run_kill);
   kill.option("TGT", looks->tgt, "QPN@generation, as ls shows it").required().check([](const std::string& text) {
     const auto id = xrc::parse_tgt(text);
-    return id && id->generation != 0 ? std::string() : "'" + text + "' is no QPN@generation as ls shows it";
+    return id && id->generation != 0 ? std::string() : "'" + text + "' is not a QPN@generation as ls shows it";
   });
   register_xrc_segment(xrc, context);
   add_demo(xrc, context);
@@ -263,10 +266,10 @@ void register_xrc(Command app, Context& context) {
   member.footer(
       "Commands, one a line; each is answered by a line, and events come between:\n"
       "  create [PEER]          a TGT queue pair, or the one that is there for the peer's INI queue pair number\n"
-      "  reserve [PEER]         the same, that nobody else sees until: publish TGT [N], with the number of a device\n"
+      "  reserve [PEER]         the same, hidden from others until: publish TGT [N], with the number of a device\n"
       "  register TGT           TGT is QPN@generation, or the number alone\n"
       "  unregister TGT, query TGT\n"
-      "  modify TGT STATE N     STATE: init, rtr, rts, error, reset; N stands for the attributes\n"
+      "  modify TGT STATE N     STATE: init, rtr, rts, error, reset; N represents the attributes\n"
       "  report TGT EVENT       EVENT: established, fatal, peer_gone, peer_reused, ...\n"
       "  srq N, no-srq N, other N, route TGT N\n"
       "  close, force-close\n"

@@ -87,10 +87,11 @@ void register_xrcd(Command app, Context& context) {
   add_xrc_rules(sub, registry);
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
-  sub.option("--user-share", registry.user_share,
-             "Of each bound, how much one user may have, in percent; root and the broker's user have no limit, and the "
-             "last "
-             "eighth is theirs alone (0: no limits)")
+  sub.option(
+         "--user-share", registry.user_share,
+         "Share of each bound that one user may have, in percent; root and the broker's user have no limit, and the "
+         "last "
+         "eighth is theirs alone (0: no limits)")
       .range(0U, 100U)
       .shows_default();
   add_json_flag(sub, context);

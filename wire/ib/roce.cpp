@@ -56,14 +56,14 @@ Result<std::size_t> read_ipv4(Reader& r, RoceHeader& out) {
   r.skip(2);  // header checksum
   const ConstBytes source = r.bytes(4), destination = r.bytes(4);
   if (!r.ok()) return fail(Errc::truncated);
-  if (first != 0x45) return fail(Errc::unsupported, "RoCEv2 knows no IPv4 options (first octet {a})", first);
+  if (first != 0x45) return fail(Errc::unsupported, "RoCEv2 allows no IPv4 options (first octet {a})", first);
   if ((fragment & fragment_bits) != 0 || protocol != protocol_udp) return fail(Errc::unsupported);
   out.source = v4_gid(source);
   out.destination = v4_gid(destination);
   out.dont_fragment = (fragment & dont_fragment_bit) != 0;
   const auto payload = read_udp(r, out);
   if (payload && total != ipv4_header + udp_header + *payload)
-    return fail(Errc::malformed, "IPv4 says {a} octets, UDP {b}", total,
+    return fail(Errc::malformed, "the IPv4 length is {a} octets, the UDP length {b}", total,
                 static_cast<std::int64_t>(ipv4_header + udp_header + *payload));
   return payload;
 }
@@ -84,7 +84,7 @@ Result<std::size_t> read_ipv6(Reader& r, RoceHeader& out) {
   if (!out.v2) return length;
   const auto payload = read_udp(r, out);
   if (payload && length != udp_header + *payload)
-    return fail(Errc::malformed, "IPv6 says {a} octets, UDP {b}", length,
+    return fail(Errc::malformed, "the IPv6 length is {a} octets, the UDP length {b}", length,
                 static_cast<std::int64_t>(udp_header + *payload));
   return payload;
 }

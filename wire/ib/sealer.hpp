@@ -42,7 +42,7 @@ class Sealer {
   struct Share {
     std::size_t size = 0;    // 0: none yet
     std::uint32_t head = 0;  // CRC-32 of all before the BTH, with the identification 0
-    // Of the last packet; the next packet of a message often begins in the same way.
+    // State of the last packet; the next packet of a message often begins in the same way.
     std::uint32_t begun = 0;   // CRC-32 up to and including the first 8 octets of the BTH
     std::uint64_t begins = 0;  // those 8 octets
   };

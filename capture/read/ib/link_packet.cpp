@@ -51,7 +51,7 @@ LinkReader::Status LinkReader::read(const wire::CapturedPacket& captured, LinkPa
   if (!head) return Status::cut;
   if (head->type != erf_infiniband) return Status::other;
   if (head->end < head->packet_at)
-    return malformed(captured, 10, fmt::format("an ERF record of {} octets has no room for its head", head->end));
+    return malformed(captured, 10, fmt::format("an ERF record of {} octets is too short for its header", head->end));
   wire::CapturedPacket record = captured;  // octets behind head->end are padding
   record.octets = captured.octets.first(std::min(size, head->end));
   return read_link(record, head->packet_at, head->on_wire, out);
@@ -72,7 +72,8 @@ LinkReader::Status LinkReader::read_link(const wire::CapturedPacket& captured, s
   const std::size_t length = std::size_t{lrh->get(Lrh::packet_length)} * 4;
   const std::size_t headers = Lrh::size + (next == with_grh ? PARLEY_ROCE_GRH_LEN : 0);
   if (length < headers || length > on_wire)
-    return malformed(captured, lrh_at, fmt::format("the LRH says {} octets, and the packet has {}", length, on_wire));
+    return malformed(captured, lrh_at,
+                     fmt::format("the LRH's length is {} octets, but the packet has {}", length, on_wire));
   const ConstBytes whole = here.size() < length ? filled(here, length) : here.first(length);
   out.bth_at = lrh_at + headers;
   if (next == with_bth) return read_transport(captured, whole.first(Lrh::size), whole.subspan(Lrh::size), out);

@@ -56,7 +56,7 @@ MadReader::Status MadReader::take(TransportReader::Status status, const std::str
     case TransportReader::Status::packet: break;
     case TransportReader::Status::other: return Status::none;
     case TransportReader::Status::cut:
-      why_ = fmt::format("frame {}: it is cut before what says what it is", captured.frame);
+      why_ = fmt::format("frame {}: it is cut before its type can be read", captured.frame);
       return Status::unreadable;
     case TransportReader::Status::fragment:
       why_ = fmt::format("frame {}: a fragment of an IP packet, and fragments are not joined", captured.frame);

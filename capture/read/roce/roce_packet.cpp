@@ -39,7 +39,7 @@ RoceReader::Status RoceReader::read(const wire::PacketView& view, const wire::Ca
     // The missing part of a cut packet may include the length fields.
     if (view.network.size() < network.size() && view.network.size() < wire::ipv6_header + 8) return Status::cut;
     if (parsed.error() == Errc::truncated)
-      return malformed(captured, network_at, "the packet ends before its headers say that it does");
+      return malformed(captured, network_at, "the packet is shorter than its headers say");
     const std::string sentence = parsed.error().sentence();
     return malformed(captured, network_at,
                      sentence.empty() ? "the headers before the BTH are not those of RoCE" : sentence);

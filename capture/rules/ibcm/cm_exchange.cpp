@@ -286,7 +286,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (answers_wrong(from, m)) return;
   if (ids_exchanged(from, ids)) {
     findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
-                     fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
+                     fmt::format("'s {} has the communication IDs of its sender and its receiver swapped",
                                  to_string(m.message.type())));
     if (!mine) mine = ids.remote;
     return;
@@ -397,7 +397,7 @@ void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
   check_cma(from, m, req.service_id, req.private_data);
 }
 
-// IBA Annex A11: the header of the RDMA IP CM service. Its rule is no error: Linux AF_IB sockets omit the header.
+// IBA Annex A11: the header of the RDMA IP CM service. Its rule is not an error: Linux AF_IB sockets omit the header.
 void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data) {
   const auto service = wire::ib::cma_service_of(service_id);
   if (!service || (service->space != wire::ib::PortSpace::tcp && service->space != wire::ib::PortSpace::udp)) return;

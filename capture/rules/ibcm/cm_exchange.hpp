@@ -144,7 +144,7 @@ class CmExchange {
   std::array<Mra, 2> mras_{};
   std::array<std::vector<std::uint64_t>, 2> dreq_transactions_;  // at most dreq_transactions_max
   static constexpr std::size_t dreq_transactions_max = 16;
-  /// Of a DREQ or LAP whose communication IDs were reported as wrong. Its answer repeats them.
+  /// A DREQ or LAP whose communication IDs were reported as wrong: its answer repeats them.
   struct WrongIds {
     std::uint64_t transaction = 0;
     CmIds ids;

@@ -26,7 +26,7 @@ void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const S
                     fmt::format("the {} sent an Rtr frame that was not agreed (S)", to_string(side)));
   else
     c.findings_.add(ref.frame, side, Rule::mpa_second_startup,
-                    fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
+                    fmt::format("the {} sent a second {} where an FPDU is expected", to_string(side),
                                 reply ? "Reply" : "startup frame"));
   c.rdmap_->record_fault(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
                                 .code = 3,

@@ -18,7 +18,8 @@ bool is_terminate(const WalkedFpdu& f) {
 }
 
 std::string deserved(const Complaint& c) {
-  return c.any_code ? std::string("a Terminate is due") : describe_terminate(c.layer, c.etype, c.code) + " is due";
+  return c.any_code ? std::string("a Terminate is expected")
+                    : describe_terminate(c.layer, c.etype, c.code) + " is expected";
 }
 
 bool answers(const Complaint& terminate, const Complaint& fault) {

@@ -121,7 +121,7 @@ void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start)
   h.move(StreamInput::no_startup_frame);
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
     findings_.add(ref.frame, side_of(h), Rule::mpa_startup_frame,
-                  "octets that are not a startup frame where one is due");
+                  "octets that are not a startup frame where one is expected");
     return;
   }
   if (!facts_.request || facts_.reply || side_of(h) == Side::initiator) return;

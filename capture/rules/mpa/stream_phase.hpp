@@ -23,7 +23,7 @@ enum class StreamInput : std::uint8_t {
   picked_up,          // among its FPDUs
   request,            // its whole Request
   request_replaced,   // the Reply acknowledges a later Request
-  no_startup_frame,   // octets that are no startup frame, or a hole in one
+  no_startup_frame,   // octets that are not a startup frame, or a hole in one
   reply,              // its accepting Reply
   reply_not_seen,     // octets behind its Reply, which is not in the capture
   answered,           // the peer accepted, or its Reply is lost; a startup frame may still follow

@@ -86,10 +86,10 @@ std::optional<NegFault> check_qp_items(Reader r, bool ud) {
     const auto due = qp_item_size(item.type);
     if (!due && critical(item.type))
       return NegFault{Rule::neg_item_unknown,
-                      fmt::format("item {:#06x} is not known and may not be skipped", item.type)};
+                      fmt::format("item {:#06x} is unknown and must not be skipped", item.type)};
     if (due && *due != item.octets)
       return NegFault{Rule::neg_qp_item_length,
-                      fmt::format("item {:#06x} has {} octets, {} are due", item.type, item.octets, *due)};
+                      fmt::format("item {:#06x} has {} octets, {} are expected", item.type, item.octets, *due)};
     const auto type = static_cast<QpItem>(item.type);
     qpn = qpn || type == QpItem::qpn;
     psn = psn || type == QpItem::psn;
@@ -97,7 +97,7 @@ std::optional<NegFault> check_qp_items(Reader r, bool ud) {
   }
   if (!qpn || !psn)
     return NegFault{Rule::neg_qp_item_missing, fmt::format("the item {} is missing", qpn ? "psn" : "qpn")};
-  if (ud && !qkey) return NegFault{Rule::neg_qp_item_missing, "the item qkey is missing, which UD needs"};
+  if (ud && !qkey) return NegFault{Rule::neg_qp_item_missing, "the item qkey is missing; UD needs it"};
   return std::nullopt;
 }
 
@@ -179,7 +179,7 @@ std::optional<NegFault> check_items(ConstBytes body, bool abort) {
                       fmt::format("an item of {} octets is cut off", item.octets)};
     if (!known_neg_item(item.type) && critical(item.type))
       return NegFault{abort ? Rule::neg_abort_item_unknown : Rule::neg_item_unknown,
-                      fmt::format("item {} is not known and may not be skipped", item.type)};
+                      fmt::format("item {} is unknown and must not be skipped", item.type)};
   }
   return std::nullopt;
 }
@@ -191,14 +191,14 @@ std::optional<NegFault> check_qp_turn(std::uint8_t stage, ConstBytes body) {
   if (stage == ready) {
     const std::uint8_t word = r.u8();
     if (body.size() == 1 && word >= 1 && word <= ready_words) return std::nullopt;
-    return NegFault{Rule::neg_ready_word, fmt::format("{} is no word of the stage ready", hex_text(body))};
+    return NegFault{Rule::neg_ready_word, fmt::format("{} is not a word of the stage ready", hex_text(body))};
   }
   if (stage != info) return std::nullopt;
   const std::uint8_t version = r.u8(), transport = r.u8();
   r.skip(2);
   if (!r.ok())
     return NegFault{Rule::neg_qp_header,
-                    fmt::format("{}, {} are due", counted(body.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN)};
+                    fmt::format("{}, {} are expected", counted(body.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN)};
   if (version != PARLEY_NEG_QP_VERSION)
     return NegFault{Rule::neg_qp_version,
                     fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION)};

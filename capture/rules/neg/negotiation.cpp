@@ -241,9 +241,9 @@ void NegConnection::judge(Half& h, const Message& m) {
     return;
   }
   if (!m.body_kept)
-    findings_.add(m.ref.frame, place_of(h), Rule::neg_body,
-                  fmt::format("a message of {} octets; at most {} are taken unless a session is told otherwise",
-                              m.head.length, body_max));
+    findings_.add(
+        m.ref.frame, place_of(h), Rule::neg_body,
+        fmt::format("a message of {} octets; a session accepts at most {} by default", m.head.length, body_max));
   const bool turn = m.head.is(wire::NegType::turn);
   if (turn) count_turn(h, m);
   if (turn && qp_ == QpTurns::unknown && like_qp_info(m.body)) qp_ = QpTurns::likely;

@@ -44,7 +44,7 @@ bool NegConnection::first_due(const Half& h, bool of_initiator) const {
 }
 
 bool NegConnection::handle_hello(Half& h, const Message& m) {
-  if (!first_due(h, true)) return error(h, m, Rule::neg_hello, "a Hello where none is due");
+  if (!first_due(h, true)) return error(h, m, Rule::neg_hello, "a Hello where none is expected");
   h.begun = Tristate::yes;
   report_.hello_frame = m.ref.frame;
   hello_at_ = m.ref.at;
@@ -59,7 +59,7 @@ bool NegConnection::handle_hello(Half& h, const Message& m) {
 }
 
 bool NegConnection::handle_welcome(Half& h, const Message& m) {
-  if (!first_due(h, false)) return error(h, m, Rule::neg_welcome, "a Welcome where none is due");
+  if (!first_due(h, false)) return error(h, m, Rule::neg_welcome, "a Welcome where none is expected");
   h.begun = Tristate::yes;
   report_.welcome_frame = m.ref.frame;
   welcome_at_ = m.ref.at;

@@ -105,12 +105,13 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint8_t ddp = r.u8(), rdmap = r.u8();
   const std::uint8_t version_code = h.tagged ? 4 : 6, type = h.tagged ? 1 : 2;
   if (h.ddp_version != version_) {
-    accuse(from, f, Rule::ddp_version, fmt::format("sent DDP version {} ({} is due)", h.ddp_version, version_));
+    accuse(from, f, Rule::ddp_version, fmt::format("sent DDP version {} ({} is expected)", h.ddp_version, version_));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
     return false;
   }
   if (h.rdmap_version != version_) {
-    accuse(from, f, Rule::rdmap_version, fmt::format("sent RDMAP version {} ({} is due)", h.rdmap_version, version_));
+    accuse(from, f, Rule::rdmap_version,
+           fmt::format("sent RDMAP version {} ({} is expected)", h.rdmap_version, version_));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
     return false;
   }
@@ -169,7 +170,7 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::immediate_se:
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
         accuse(from, f, Rule::rdmap_immediate_length,
-               fmt::format("sent Immediate Data of {} (8 are due)", counted(payload_of(f, h), "octet")));
+               fmt::format("sent Immediate Data of {} (8 are expected)", counted(payload_of(f, h), "octet")));
         record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
       return;
@@ -199,8 +200,9 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       settle_untagged(from, h.qn & 3, over_at(f));
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: in each queue, MSN begins at 1 and grows by one per message.
-      accuse(from, f, Rule::ddp_msn,
-             fmt::format("sent {} with MSN {}, {} was due (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
+      accuse(
+          from, f, Rule::ddp_msn,
+          fmt::format("sent {} with MSN {}, {} was expected (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
       record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
     }
     q.known&& h.msn == q.next_msn ? q.extent.open_at(0) : q.extent.open_with(h.mo);
@@ -240,8 +242,8 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
              q.extent.last_seen() && h.mo >= due
                  ? fmt::format("sent {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
                                with_article(name_of(h)), h.mo, h.qn, h.msn)
-                 : fmt::format("sent {} segment with MO {}, {} was due (queue {}, MSN {})", with_article(name_of(h)),
-                               h.mo, due, h.qn, h.msn));
+                 : fmt::format("sent {} segment with MO {}, {} was expected (queue {}, MSN {})",
+                               with_article(name_of(h)), h.mo, due, h.qn, h.msn));
       record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
       if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
       if (h.last) q.extent.close();
@@ -287,7 +289,7 @@ void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) 
                                              "(queue {}, MSN {})",
                                              to_string(from), name, odd.at, odd.frame, qn, q.msn)
                                : fmt::format("the {} left out octets of {}: in frame {} it went on at MO {}, {} "
-                                             "was due (queue {}, MSN {})",
+                                             "was expected (queue {}, MSN {})",
                                              to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
     if (over.end != 0)
       record_fault(from,
@@ -303,8 +305,8 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
     const bool joined = joins_previous(s);
     if (!s.write.extent.last_seen() && !joined && s.write.extent.contiguous())
       accuse(from, f, Rule::ddp_write_place,
-             fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was due", h.stag,
-                         h.to, s.write.stag, s.write.extent.due()));
+             fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was expected",
+                         h.stag, h.to, s.write.stag, s.write.extent.due()));
     if (joined) s.write.extent.note_odd({f.last.frame, h.to, s.write.extent.due()});
     settle_write(from, over_at(f));
   }
@@ -354,7 +356,7 @@ void RdmapCheck::settle_write(Side from, const Over& over) {
   if (odd.frame != 0 && !whole && over.surely && !s.write_under_way)
     findings_.add(over.frame, from, Rule::ddp_octets_missing,
                   fmt::format("the {} left out octets of an RDMA Write: in frame {} it went on at STag 0x{:08x} TO "
-                              "0x{:x}, TO 0x{:x} was due",
+                              "0x{:x}, TO 0x{:x} was expected",
                               to_string(from), odd.frame, s.write.stag, odd.at, odd.due));
   else if (odd.frame != 0)
     // RFC 5041 §5.3, as in settle_untagged(), by TO.

@@ -42,7 +42,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
     accuse(from, f, Rule::rdmap_read_request_length,
-           fmt::format("sent a Read Request of {} (28 are due)", counted(payload_of(f, h), "octet")));
+           fmt::format("sent a Read Request of {} (28 are expected)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;  // it is not defined how a peer answers it
     return;
   }
@@ -143,7 +143,7 @@ void RdmapCheck::settle_answer(Side from, const Over& over) {
     findings_.add(
         over.frame, from, Rule::rdmap_read_gap,
         fmt::format("the {} left out octets of its answer to the Read Request of frame {}: in frame {} it went on at "
-                    "TO 0x{:x}, 0x{:x} was due",
+                    "TO 0x{:x}, 0x{:x} was expected",
                     to_string(from), frame, odd.frame, odd.at, odd.due));
   else if (out_of_order)
     findings_.add(
@@ -171,7 +171,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
     accuse(from, f, Rule::rdmap_atomic_length,
-           fmt::format("sent an Atomic Request of {} (52 are due)", counted(payload_of(f, h), "octet")));
+           fmt::format("sent an Atomic Request of {} (52 are expected)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;
     return;
   }
@@ -186,7 +186,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   if (const std::uint32_t word = r.be32(); word >> 4 != 0)
     // RFC 7306 §5.2.1: the AOpCode is in the low four bits of its word; the others are 0.
     accuse(from, f, Rule::rdmap_atomic_reserved,
-           fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
+           fmt::format("set reserved bits next to the AOpCode of an Atomic Request (0x{:08x})", word));
   if (q->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && q->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
     accuse(from, f, Rule::rdmap_atomic_opcode,
            fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
@@ -204,7 +204,7 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
   State& requester = at(other(from));
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
     accuse(from, f, Rule::rdmap_atomic_length,
-           fmt::format("sent an Atomic Response of {} (12 are due)", counted(payload_of(f, h), "octet")));
+           fmt::format("sent an Atomic Response of {} (12 are expected)", counted(payload_of(f, h), "octet")));
     requester.reads_reliable = false;
     return;
   }

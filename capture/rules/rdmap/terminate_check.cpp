@@ -93,7 +93,7 @@ void RdmapCheck::judge_terminate(Side from) {
   if (!t) {
     if (whole)
       accuse(from, f, Rule::rdmap_terminate_length,
-             fmt::format("sent a Terminate of {} (at least 4 are due)", counted(body.size(), "octet")));
+             fmt::format("sent a Terminate of {} (at least 4 are expected)", counted(body.size(), "octet")));
     return;
   }
   check_terminate_order(from, f, *t, body);

@@ -260,9 +260,9 @@ void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) cons
   }
   if (operation == Operation::cmp_swap || operation == Operation::fetch_add)
     if (p.packet.atomic.va % 8 != 0)
-      findings_.report(
-          IbRule::ib_atomic_address, p.frame, requester_,
-          fmt::format("'s {} is at {:#x}, which is no multiple of 8", operation_text(operation), p.packet.atomic.va));
+      findings_.report(IbRule::ib_atomic_address, p.frame, requester_,
+                       fmt::format("'s {} is at {:#x}, which is not a multiple of 8", operation_text(operation),
+                                   p.packet.atomic.va));
   check_size(p);
   const bool write_only = operation == Operation::write_only || operation == Operation::write_only_imm;
   if (write_only && p.packet.reth.dma_length != payload)

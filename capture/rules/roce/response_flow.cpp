@@ -238,7 +238,7 @@ void RequestFlow::read_response(const RocePacket& p, ExtendedPsn place, const Fl
                                  operation_text(operation), r.frame));
   } else if (p.packet.payload.size() != due) {
     findings_.report(IbRule::ib_read_response, p.frame, responder,
-                     fmt::format("'s {} has {}; {} are due of the Read of frame {}", operation_text(operation),
+                     fmt::format("'s {} has {}; {} are expected of the Read of frame {}", operation_text(operation),
                                  counted(p.packet.payload.size(), "octet"), due, r.frame));
   }
 }

@@ -127,7 +127,7 @@ void RoceConnections::odd_mad(const RocePacket& p) {
   const std::string_view name = to_string(m->type());
   place.connection->cm_condemned(
       place.side, p, IbRule::cm_mad_packet,
-      is_mad(p) ? fmt::format("'s {} is a MAD of {}; {} are due", name, counted(size, "octet"), PARLEY_IB_MAD_LEN)
+      is_mad(p) ? fmt::format("'s {} is a MAD of {}; {} are expected", name, counted(size, "octet"), PARLEY_IB_MAD_LEN)
                 : fmt::format("'s {} is in {}; a MAD is a UD SEND Only", name,
                               with_article(wire::ib::opcode_text(p.packet.bth.opcode))));
 }
@@ -163,7 +163,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
     c.cm_condemned(
         place.side, p, IbRule::cm_mad_header,
         fmt::format("'s {} is in a MAD of base version {}, class version {}, method {} and status {}; 1, 2, 3 "
-                    "and 0 are due",
+                    "and 0 are expected",
                     name, header.base_version, header.class_version, header.method, header.status));
   if (p.packet.deth.q_key != PARLEY_IB_GSI_Q_KEY)
     c.cm_condemned(place.side, p, IbRule::cm_q_key,
@@ -174,9 +174,9 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
         place.side, p, IbRule::cm_mad_packet,
         fmt::format("'s {} comes from QP {:#08x}; those of the CM come from QP 1", name, p.packet.deth.source_qpn));
   if (header.class_specific != 0)
-    c.cm_condemned(
-        place.side, p, IbRule::cm_mad_packet,
-        fmt::format("'s {} has ClassSpecific {:#06x} in the header of its MAD; 0 is due", name, header.class_specific));
+    c.cm_condemned(place.side, p, IbRule::cm_mad_packet,
+                   fmt::format("'s {} has ClassSpecific {:#06x} in the header of its MAD; 0 is expected", name,
+                               header.class_specific));
   if ((p.packet.bth.p_key & 0x7FFF) == 0)
     c.cm_condemned(place.side, p, IbRule::cm_p_key,
                    fmt::format("'s {} has P_Key {:#06x}, which is none", name, p.packet.bth.p_key));

@@ -79,8 +79,8 @@ std::vector<Parameter> program_parameters() {
 
 std::vector<Parameter> pingpong_parameters() {
   std::vector<Parameter> out = program_parameters();
-  out.push_back(flag_parameter("srq", "as ibv_srq_pingpong, whose qps are 16 unless it is told otherwise"));
-  out.push_back(flag_parameter("check", "look at the octets that come, of one queue pair"));
+  out.push_back(flag_parameter("srq", "as ibv_srq_pingpong, whose qps are 16 by default"));
+  out.push_back(flag_parameter("check", "verify the received octets of one queue pair"));
   return out;
 }
 

@@ -423,7 +423,7 @@ std::vector<Parameter> device_parameters(std::string_view driver) {
        .most = 0xFFFFFFFF},
       {.name = "length",
        .kind = Kind::number,
-       .help = fmt::format("length of memory; {}: so much is registered, and the peer told of it", driver),
+       .help = fmt::format("length of memory; {}: so much is registered and advertised to the peer", driver),
        .otherwise = "0"},
   };
 }

@@ -83,7 +83,8 @@ Outcome<QpAttributes> read_binary_keys(ConstBytes in) {
   out.srqn = r.be32();
   (void)r.be32();
   if (r.ok() && r.left() == 0) return out;
-  return failed(Problem::invalid_peer_data, fmt::format("keys of {}; 56 are due with -R", counted(in.size(), "octet")));
+  return failed(Problem::invalid_peer_data,
+                fmt::format("keys of {}; 56 are expected with -R", counted(in.size(), "octet")));
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ Outcome<QpAttributes> read_perftest_keys(ConstBytes in, PerftestFormat format) {
   out.srqn = static_cast<std::uint32_t>(fields.next(8, true));
   if (!fields.ok() || in.size() != format.length())
     return failed(Problem::invalid_peer_data,
-                  fmt::format("'{}' are no keys of perftest", readable_text(in, format.length())),
+                  fmt::format("'{}' are not keys of perftest", readable_text(in, format.length())),
                   "give both sides a GID (-x) or none, and --data_validation or not");
   return out;
 }
@@ -209,7 +210,7 @@ std::vector<Lockstep::Step> PerftestVariant::info() {
     if (version >= oldest) return {};
     if (version == 0)
       return failed(Problem::invalid_peer_data,
-                    fmt::format("'{}' is no version of perftest", readable_text(in, version_len)),
+                    fmt::format("'{}' is not a version of perftest", readable_text(in, version_len)),
                     connects() ? "see whether the peer is a program of perftest, with -R"
                                : "see whether the peer is a program of perftest, without -R");
     return failed(Problem::invalid_peer_data, fmt::format("perftest {} has another exchange; 5.33 is the oldest", text),
@@ -217,7 +218,7 @@ std::vector<Lockstep::Step> PerftestVariant::info() {
   };
   const auto take_mtu = [this](ConstBytes in) -> Outcome<void> {
     if (in[0] < '1' || in[0] > '5' || in[1] != 0)
-      return failed(Problem::invalid_peer_data, fmt::format("'{}' is no path MTU", readable_text(in, mtu_len)));
+      return failed(Problem::invalid_peer_data, fmt::format("'{}' is not a path MTU", readable_text(in, mtu_len)));
     peer_mtu_ = 128U << (in[0] - '0');  // ibv_mtu
     return {};
   };

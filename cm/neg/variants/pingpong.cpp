@@ -42,7 +42,7 @@ Outcome<QpAttributes> read_pingpong_address(ConstBytes in) {
   out.psn = static_cast<std::uint32_t>(fields.next(6));
   for (std::uint8_t& octet : out.gid) octet = static_cast<std::uint8_t>(fields.next(2, true));
   if (!fields.ok() || in.size() != pingpong_address_len)
-    return not_pingpong(fmt::format("'{}' is no address of a queue pair", readable_text(in, pingpong_address_len)));
+    return not_pingpong(fmt::format("'{}' is not an address of a queue pair", readable_text(in, pingpong_address_len)));
   return out;
 }
 
@@ -55,7 +55,7 @@ Outcome<std::optional<std::size_t>> PingpongVariant::message_length(Stage stage,
                          (begun[i] >= 'A' && begun[i] <= 'F');
       if (i < lid ? !digit : begun[i] != ':')
         return not_pingpong(
-            fmt::format("'{}' is no address of a queue pair", readable_text(begun, pingpong_address_len)));
+            fmt::format("'{}' is not an address of a queue pair", readable_text(begun, pingpong_address_len)));
     }
   return Lockstep::message_length(stage, begun);
 }
@@ -78,7 +78,7 @@ std::vector<Lockstep::Step> PingpongVariant::steps(Stage stage) {
              .say = [] { return octets_of(done_word); },
              .take = [](ConstBytes in) -> Outcome<void> {
                if (std::equal(in.begin(), in.end(), done_word.begin(), done_word.end())) return {};
-               return not_pingpong(fmt::format("'{}' where \"done\" is due", readable_text(in, done_word.size())));
+               return not_pingpong(fmt::format("'{}' where \"done\" is expected", readable_text(in, done_word.size())));
              },
              .answered = false}};
   return {};

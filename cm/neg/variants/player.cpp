@@ -173,8 +173,8 @@ Outcome<void> Player::look_at(DataPath& path) {
     const std::uint8_t due = client ? pattern(i, received_ - 1) : std::uint8_t{0};
     if (message[i] != due)
       return failed(Problem::invalid_peer_data,
-                    fmt::format("{}: octet {} of message {} is {:#04x}; {:#04x} is due", options_.test, i, received_,
-                                message[i], due),
+                    fmt::format("{}: octet {} of message {} is {:#04x}; {:#04x} is expected", options_.test, i,
+                                received_, message[i], due),
                     "the peer's server returns what comes; its client needs -c for this check");
   }
   return {};
@@ -190,7 +190,7 @@ Outcome<void> Player::take(DataPath& path, Line& line, const WorkCompletion& don
   if (receive && done.byte_len != grh() + options_.size)
     return failed(
         Problem::invalid_peer_data,
-        fmt::format("{}: message {} has {}; {} are due", options_.test, received_ + 1,
+        fmt::format("{}: message {} has {}; {} are expected", options_.test, received_ + 1,
                     counted(done.byte_len - std::min<std::uint64_t>(grh(), done.byte_len), "octet"), options_.size),
         "give both sides the same size (-s)");
   if (receive) {

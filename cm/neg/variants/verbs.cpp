@@ -121,7 +121,7 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
   (void)r.be16();
   if (!r.ok())
     return failed(Problem::invalid_peer_data,
-                  fmt::format("{}, {} are due", counted(in.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN));
+                  fmt::format("{}, {} are expected", counted(in.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN));
   if (version != PARLEY_NEG_QP_VERSION)
     return failed(Problem::invalid_peer_data,
                   fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION));
@@ -139,11 +139,11 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
       return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} of {} octets is cut off", type, length));
     const auto octets = item_octets(type);
     if (!octets && (type & PARLEY_NEG_ITEM_CRITICAL) != 0)
-      return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} is not known and may not be skipped", type));
+      return failed(Problem::invalid_peer_data, fmt::format("item {:#06x} is unknown and must not be skipped", type));
     if (!octets) continue;
     if (*octets != length)
       return failed(Problem::invalid_peer_data,
-                    fmt::format("item {:#06x} has {} octets, {} are due", type, length, *octets));
+                    fmt::format("item {:#06x} has {} octets, {} are expected", type, length, *octets));
     parse_qp_item(out, static_cast<Item>(type), Reader(value));
     qpn = qpn || static_cast<Item>(type) == Item::qpn;
     psn = psn || static_cast<Item>(type) == Item::psn;
@@ -152,7 +152,7 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
   if (!qpn || !psn)
     return failed(Problem::invalid_peer_data, fmt::format("the item {} is missing", qpn ? "psn" : "qpn"));
   if (transport == Transport::ud && !qkey)
-    return failed(Problem::invalid_peer_data, "the item qkey is missing, which UD needs");
+    return failed(Problem::invalid_peer_data, "the item qkey is missing; UD needs it");
   return out;
 }
 
@@ -183,7 +183,7 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
   if (peer && !peer->empty()) {
     const auto said = static_cast<Ready>(peer->front());
     if (peer->size() != 1 || said < Ready::ready || said > Ready::waiting)
-      return failed(Problem::invalid_peer_data, fmt::format("{} is no word of the stage ready", hex_text(*peer)));
+      return failed(Problem::invalid_peer_data, fmt::format("{} is not a word of the stage ready", hex_text(*peer)));
     peer_seen_ = peer_seen_ || said == Ready::seen;
   }
   if (!rts_) {

@@ -14,13 +14,13 @@ namespace parley::cm {
 
 Result<void> check_options(const IwarpProviderOptions& options) {
   if (options.linger <= Duration{})
-    return fail(Errc::invalid_argument, "IwarpProviderOptions::linger is {a} ns; it is at least 1",
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::linger is {a} ns; must be at least 1",
                 options.linger.count());
   if (options.half_close_grace < Duration{})
-    return fail(Errc::invalid_argument, "IwarpProviderOptions::half_close_grace is {a} ns; it is at least 0",
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::half_close_grace is {a} ns; must be at least 0",
                 options.half_close_grace.count());
   if (options.echo_watch < Duration{})
-    return fail(Errc::invalid_argument, "IwarpProviderOptions::echo_watch is {a} ns; it is at least 0",
+    return fail(Errc::invalid_argument, "IwarpProviderOptions::echo_watch is {a} ns; must be at least 0",
                 options.echo_watch.count());
   return {};
 }

@@ -27,7 +27,7 @@ Result<ib::Options> options_of(const TransportOptions& options, std::optional<Qp
 /// Checks that the address can be a GID of one queue pair: unicast, and IPv4 given as IPv4.
 Result<void> check_unicast(const Address& address) {
   if (is_multicast(gid_of(address)))
-    return fail(Errc::bad_address, "RoCE connects two hosts, and a multicast address is nobody's");
+    return fail(Errc::bad_address, "RoCE connects two hosts, and a multicast address belongs to no single host");
   if (address.family == Address::Family::v6 && is_v4_gid(gid_of(address)))
     return fail(Errc::bad_address, "::ffff:a.b.c.d is how a GID has an IPv4 address: give the address as IPv4");
   return {};
@@ -140,7 +140,7 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   const QpType type = c.options.qp_type;
   QpInit small;
   if (init == nullptr && type == QpType::xrc_tgt)
-    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
+    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd: the program must create it");
   if (init == nullptr) {
     c.own = spare_queues_.take();
     auto made = c.own ? Result<QpInit>(c.own.init()) : c.own.make(*device_);
@@ -361,13 +361,14 @@ Result<void> check_options(const RoceProviderOptions& options) {
     return fail(Errc::invalid_argument, sentence, time.count());
   };
   if (options.mtu < Mtu::octets_256 || options.mtu > Mtu::octets_4096)
-    return fail(Errc::invalid_argument, "RoceProviderOptions::mtu is {a}; it is 1 to 5",
+    return fail(Errc::invalid_argument, "RoceProviderOptions::mtu is {a}; must be 1 to 5",
                 static_cast<std::int64_t>(options.mtu));
   if (const auto quirk = wire::ib::find_quirk(options.play_quirk); !quirk) return tl::unexpected(quirk.error());
   if (options.ack_timeout == 0 || options.ack_timeout > 31)
-    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_timeout is {a}; it is 1 to 31", options.ack_timeout);
+    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_timeout is {a}; must be 1 to 31",
+                options.ack_timeout);
   if (options.ack_delay < Duration{} || options.ack_delay > ack_delay_max)
-    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_delay is {a} ns; it is 0 to {b}",
+    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_delay is {a} ns; must be 0 to {b}",
                 options.ack_delay.count(), ack_delay_max.count());
   if (auto r = positive(options.reply_timeout, "RoceProviderOptions::reply_timeout is {a} ns; it is more than 0"); !r)
     return r;
@@ -378,7 +379,7 @@ Result<void> check_options(const RoceProviderOptions& options) {
                 "RoceProviderOptions::resend_cap is {a} ns, and resend_first {b}, which is more",
                 options.resend_cap.count(), options.resend_first.count());
   if (options.retry_after < ibcm::busy::retry_after_min || options.retry_after > ibcm::busy::retry_after_max)
-    return fail(Errc::invalid_argument, "RoceProviderOptions::retry_after is {a} ns; it is 1 ms to 65535 ms",
+    return fail(Errc::invalid_argument, "RoceProviderOptions::retry_after is {a} ns; must be 1 ms to 65535 ms",
                 options.retry_after.count());
   return positive(options.linger, "RoceProviderOptions::linger is {a} ns; it is more than 0");
 }

@@ -45,7 +45,7 @@
   X(unsupported_request, 5, "unsupported request")                                         \
   X(invalid_comm_id, 6, "invalid communication ID")                                        \
   X(invalid_comm_instance, 7, "invalid communication instance")                            \
-  X(invalid_service_id, 8, "invalid service ID: nobody listens there")                     \
+  X(invalid_service_id, 8, "invalid service ID: there is no listener there")               \
   X(invalid_transport_service, 9, "invalid transport service type")                        \
   X(stale_connection, 10, "stale connection: the peer still has one with this queue pair") \
   X(no_rdc, 11, "RDC does not exist")                                                      \

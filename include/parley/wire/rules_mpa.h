@@ -21,11 +21,11 @@
     "Reserved bits of a startup frame are 0, also where the Request has set them.")                           \
   X(mpa_request_r, "mpa.request-r", "RFC 5044 §7.1.1", error, headers, "R is 0 in a Request.")                \
   X(mpa_reply_r_echoed, "mpa.reply-r-echoed", "RFC 5044 §7.1.1", warning, both,                               \
-    "R in a Reply means a reject, and is no echo of the Request's bits.")                                     \
+    "R in a Reply means a reject, and is not an echo of the Request's bits.")                                 \
   X(mpa_s_unasked, "mpa.s-unasked", "RFC 5044 §7.1.1", error, both,                                           \
     "Under revision 1, a Reply sets S only if the Request did.")                                              \
   X(mpa_s_echoed, "mpa.s-echoed", "RFC 5044 §7.1.1", error, both,                                             \
-    "S in a Reply means the Rtr frame, and is no echo of the Request's bits.")                                \
+    "S in a Reply means the Rtr frame, and is not an echo of the Request's bits.")                            \
   X(mpa_pd_length, "mpa.pd-length", "RFC 5044 §7.1.1", error, headers, "PD_Length is at most 512.")           \
   X(mpa_pd_missing, "mpa.pd-missing", "RFC 5044 §7.1.1", error, end,                                          \
     "As many octets of private data follow as PD_Length announces.")                                          \
@@ -40,7 +40,7 @@
   X(mpa_crc_not_asked, "mpa.crc-not-asked", "RFC 5044 §4.4", warning, headers,                                \
     "CRC is the default (C=1), unless an administrator has switched it off.")                                 \
   X(mpa_markers_refused, "mpa.markers-refused", "RFC 5044 §4.3", warning, both,                               \
-    "Every sender can insert markers, so that M=1 is no reason to refuse a connection.")                      \
+    "Every sender can insert markers, so that M=1 is not a reason to refuse a connection.")                   \
   X(mpa_improper_accepted, "mpa.improper-accepted", "RFC 5044 §7.1.2", error, both,                           \
     "An invalid Request is not accepted; the responder closes (rule 2).")                                     \
   X(mpa_improper_rejected, "mpa.improper-rejected", "RFC 5044 §7.1.2", warning, both,                         \
@@ -142,7 +142,7 @@
   X(mpa_fpdu_size, "mpa.fpdu-size", "RFC 5044 §4.5", note, side,                                       \
     "An FPDU fits into one TCP segment; the path's real MSS may differ from the announced one.")       \
   X(mpa_marker_missing, "mpa.marker-missing", "RFC 5044 §4.3", error, side,                            \
-    "A marker stands at every 512th octet of a stream with markers.")                                  \
+    "There is a marker at every 512th octet of a stream with markers.")                                \
   X(mpa_marker_pointer, "mpa.marker-pointer", "RFC 5044 §4.3", error, side,                            \
     "FPDUPTR of a marker is the distance from the beginning of its FPDU.")                             \
   X(mpa_marker_bits, "mpa.marker-bits", "RFC 5044 §4.3", warning, side,                                \

@@ -60,7 +60,7 @@
   X(rdmap_read_unanswered, "rdmap.read-unanswered", "RFC 5040 §5.2", note, end,                                        \
     "Each Read Request gets a whole answer.")                                                                          \
   X(rdmap_empty_read_refused, "rdmap.empty-read-refused", "RFC 5040 §5.2", error, both,                                \
-    "The source of a Read of no octets is not looked at.")                                                             \
+    "The source of a zero-length Read is not checked.")                                                                \
   X(rdmap_read_limit, "rdmap.read-limit", "RFC 5040 §5.2.1", error, both,                                              \
     "A side has no more Reads and Atomics outstanding than were agreed.")                                              \
   X(rdmap_terminated, "rdmap.terminated", "RFC 5040 §5.4", note, headers, "A Terminate ends the stream.")              \
@@ -99,7 +99,7 @@
   X(rdmap_atomic_length, "rdmap.atomic-length", "RFC 7306 §5.2", error, headers,                                       \
     "An Atomic Request has 52 octets, and an Atomic Response 12.")                                                     \
   X(rdmap_atomic_reserved, "rdmap.atomic-reserved", "RFC 7306 §5.2.1", error, headers,                                 \
-    "Reserved bits beside the AOpCode are 0.")                                                                         \
+    "Reserved bits next to the AOpCode are 0.")                                                                        \
   X(rdmap_atomic_opcode, "rdmap.atomic-opcode", "RFC 7306 §5.2.1", error, headers,                                     \
     "The AOpCode is an assigned one: FetchAdd or CmpSwap.")                                                            \
   X(rdmap_atomic_address, "rdmap.atomic-address", "RFC 7306 §5.1", error, headers,                                     \

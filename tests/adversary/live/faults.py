@@ -285,7 +285,7 @@ class AtRead(Fault):
     def carry_out(self, run, peer):
         run.program.name(peer, bytearray(100), False)
         first, _ = peer.next()
-        demand(peer.asked, f"{first} where a Read is due")
+        demand(peer.asked, f"{first} where a Read is expected")
         self.sink = peer.asked.popleft()
         return super().carry_out(run, peer)
 
@@ -300,7 +300,7 @@ def response(*parts):
 
 
 class Broken(Fault):
-    """The stream ends where it must not: no Terminate is due, and Parley says so."""
+    """The stream ends where it must not: no Terminate is expected, and Parley says so."""
 
     def carry_out(self, run, peer):
         if peer.strict.position == 0 and not run.program.peer_is_initiator:

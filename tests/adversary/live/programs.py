@@ -114,7 +114,7 @@ class RpingServer(Program):
             if first.opcode == SEND:
                 demand(len(payload) == 16, f"a go-ahead of {len(payload)} octets")
                 return
-            demand(peer.asked, f"{first} where a Read or the go-ahead is due")
+            demand(peer.asked, f"{first} where a Read or the go-ahead is expected")
             peer.respond()
 
 

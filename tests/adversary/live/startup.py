@@ -202,7 +202,7 @@ class SetUp:
             ird, ord_, kinds = request.enhanced
             demand(ird == self.ird and ord_ == max(self.ord, 1 if "D" in kinds else 0), f"depths {ird} and {ord_}")
             due = {BITS[kind] for kind in [self.form, *self.others] if kind in BITS}
-            demand(set(kinds) == (due | {"A"} if due else set()), f"kinds {kinds}, {due} are due")
+            demand(set(kinds) == (due | {"A"} if due else set()), f"kinds {kinds}, {due} are expected")
         demand(request.data == self.data, f"private data {request.data.hex()}")
         # RFC 5044 §7.1.2 rule 1: nothing before the Reply.
         demand(not line.more(), "octets behind the Request")

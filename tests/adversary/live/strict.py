@@ -143,7 +143,7 @@ class Strict:
         if self.markers and self.position % 512 == 0:
             pointer = 0 if self.header is None else self.position - self.header
             marker = self.line.take(4)
-            demand(marker == struct.pack(">HH", 0, pointer), f"marker {marker.hex()} at {self.position}, {pointer:04x} is due")
+            demand(marker == struct.pack(">HH", 0, pointer), f"marker {marker.hex()} at {self.position}, {pointer:04x} is expected")
             covered += marker
             self.position += 4
         if self.header is None:
@@ -165,7 +165,7 @@ class Strict:
             octets += word
         check = self.word(covered)
         demand(not any(octets[length:]), f"pad {octets[length:].hex()}")
-        demand(not self.crc or check == wire.crc32c(covered), f"CRC {check.hex()}, {wire.crc32c(covered).hex()} is due")
+        demand(not self.crc or check == wire.crc32c(covered), f"CRC {check.hex()}, {wire.crc32c(covered).hex()} is expected")
         return bytes(octets[:length])
 
     def segment(self):
@@ -181,7 +181,7 @@ class Strict:
                 demand(s.offset == before.offset + len(before.payload), f"MO {s.offset} behind {before}")
         elif not s.tagged:
             demand(s.offset == 0, f"a message begins at MO {s.offset}")
-            demand(s.msn == self.msn[s.queue], f"MSN {s.msn} on queue {s.queue}, {self.msn[s.queue]} is due")
+            demand(s.msn == self.msn[s.queue], f"MSN {s.msn} on queue {s.queue}, {self.msn[s.queue]} is expected")
             self.msn[s.queue] = s.msn + 1 & 0xFFFFFFFF
         if s.opcode == TERMINATE:
             self.over = True
@@ -344,7 +344,7 @@ class Peer:
         return first, payload
 
     def terminate(self):
-        """The Terminate that is due; what was under way before it is held to the RFCs as well."""
+        """The Terminate that is expected; what was under way before it is held to the RFCs as well."""
         try:
             while True:
                 self.next()

@@ -64,7 +64,7 @@ TEST(CForeign, AnIdOfAnotherContextIsRefusedAsSuch) {
   }
   EXPECT_EQ(parley_destroy(a.ctx, a.listener), 0);
   EXPECT_EQ(parley_destroy(a.ctx, a.listener), -PARLEY_E_BAD_HANDLE);
-  EXPECT_EQ(last(), "the context has no such listener or connection: it was never given out, or destroyed");
+  EXPECT_EQ(last(), "the context has no such listener or connection: the handle was never issued, or it was destroyed");
   EXPECT_EQ(parley_destroy(b.ctx, b.listener), 0);
 }
 

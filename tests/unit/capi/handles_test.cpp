@@ -144,11 +144,11 @@ TEST(CHandles, OptionsOfAWorldAreChecked) {
     EXPECT_EQ(world, nullptr);
   };
   refused([](parley_world_opts& o) { o.loss_ppm = 1'000'001; }, "loss_ppm is 1000001; it is at most 1000000");
-  refused([](parley_world_opts& o) { o.mtu = 575; }, "mtu is 575; it is 576 to 9000, or 0 for 1500");
-  refused([](parley_world_opts& o) { o.mtu = 9001; }, "mtu is 9001; it is 576 to 9000, or 0 for 1500");
+  refused([](parley_world_opts& o) { o.mtu = 575; }, "mtu is 575; must be 576 to 9000, or 0 for 1500");
+  refused([](parley_world_opts& o) { o.mtu = 9001; }, "mtu is 9001; must be 576 to 9000, or 0 for 1500");
   refused([](parley_world_opts& o) { o.delay_ns = 1'000'000'000'001; },
           "delay_ns is 1000000000001; it is at most 1000000000000");
-  refused([](parley_world_opts& o) { o.reserved = 1; }, "reserved is 1; it is 0");
+  refused([](parley_world_opts& o) { o.reserved = 1; }, "reserved is 1; must be 0");
 }
 
 TEST(COptions, WhatANewerProgramSetsIsRefusedAndItsZerosAreNot) {

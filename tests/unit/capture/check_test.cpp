@@ -98,9 +98,9 @@ TEST(CaptureCheck, FpdusAreFoundAgainAfterALoss) {  // RFC 5044 §6
 
 TEST(CaptureCheck, MessageNumbersAndOffsets) {  // RFC 5041 §4.3, §5.2
   EXPECT_EQ(only_error(with_ulpdus({{0, send_segment(2, 8)}})),
-            "the initiator sent a Send with MSN 2, 1 was due (queue 0) [RFC 5041 §4.3]");
+            "the initiator sent a Send with MSN 2, 1 was expected (queue 0) [RFC 5041 §4.3]");
   EXPECT_NE(only_error(with_ulpdus({{0, send_segment(1, 8, 0, false)}, {0, send_segment(1, 8, 12)}}))
-                .find("MO 12, 8 was due"),
+                .find("MO 12, 8 was expected"),
             std::string::npos);
   EXPECT_NE(only_error(with_ulpdus({{0, send_segment(1, 8, 4)}})).find("a message begins at 0"), std::string::npos);
   // The last segment came early, and something stands behind it, before what it waits for.
@@ -126,7 +126,7 @@ TEST(CaptureCheck, TaggedSegmentsContinueWhereTheyStopped) {  // RFC 5041 §5.2
     return test::tagged(RdmapOpcode::rdma_write, 5, to, 100, last);
   };
   EXPECT_EQ(test::words(test::analyse(with_ulpdus({{0, write(0, false)}, {0, write(100, true)}}).frames)), "");
-  EXPECT_NE(only_error(with_ulpdus({{0, write(0, false)}, {0, write(104, true)}})).find("TO 0x64 was due"),
+  EXPECT_NE(only_error(with_ulpdus({{0, write(0, false)}, {0, write(104, true)}})).find("TO 0x64 was expected"),
             std::string::npos);
   EXPECT_NE(only_error(with_ulpdus({{0, write(~0ULL - 10, true)}})).find("wraps"), std::string::npos);
 }

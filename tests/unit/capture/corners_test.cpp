@@ -192,7 +192,7 @@ TEST(CaptureCorners, AStraySynAckExcusesNobody) {
       x.seq(1) = now;
     }
     x.send(1, Bytes{'x', 'y', 'z'}).close();
-    EXPECT_EQ(test::errors(x), "octets that are not a startup frame where one is due [RFC 5044 §7.1.1]\n");
+    EXPECT_EQ(test::errors(x), "octets that are not a startup frame where one is expected [RFC 5044 §7.1.1]\n");
   }
 }
 
@@ -204,7 +204,7 @@ TEST(CaptureCorners, ASecondReplyAlthoughTheInitiatorLacksOctets) {
     x.send(1, startup(MpaKey::rep, C, 1)).close();
     if (lost) x.frames.erase(x.frames.begin() + 6);
     const FileReport r = test::analyse(x.frames);
-    EXPECT_TRUE(test::has(r, Severity::error, "the responder sent a second Reply where an FPDU is due"))
+    EXPECT_TRUE(test::has(r, Severity::error, "the responder sent a second Reply where an FPDU is expected"))
         << test::words(r);
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 /// The numbers of a header that is none are names to whoever anonymizes, and become others.
 std::string without_header_numbers(const std::string& json) {
-  static const std::regex number("(queue|MSN|MO) [0-9]+( was due)?|, [0-9]+ was due");
+  static const std::regex number("(queue|MSN|MO) [0-9]+( was expected)?|, [0-9]+ was expected");
   return std::regex_replace(json, number, "#");
 }
 

@@ -150,8 +150,8 @@ TEST(MatrixTable, ANameIsUnquotedOnlyIfAQuoteStandsAtEachEnd) {
       EXPECT_EQ(names.name(test::end_a(false)), name) << address << " " << written;
     }
   PeerNames names;
-  EXPECT_EQ(names.read("192.0.2.1\" a\n"), "line 1: \"192.0.2.1\"\" is no address");
-  EXPECT_EQ(names.read("\"192.0.2.1 a\n"), "line 1: \"\"192.0.2.1\" is no address");
+  EXPECT_EQ(names.read("192.0.2.1\" a\n"), "line 1: \"192.0.2.1\"\" is not an address");
+  EXPECT_EQ(names.read("\"192.0.2.1 a\n"), "line 1: \"\"192.0.2.1\" is not an address");
 }
 
 TEST(TextLadder, NamesOfAnyLengthKeepAColumnBetweenThem) {

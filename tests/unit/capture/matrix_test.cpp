@@ -227,7 +227,7 @@ TEST(PeerNames, AreReadFromLinesAndFromToml) {
 
 TEST(PeerNames, SayWhichLineIsWrong) {
   PeerNames names;
-  EXPECT_EQ(names.read("192.0.2.1 a\nnobody b\n"), "line 2: \"nobody\" is no address");
+  EXPECT_EQ(names.read("192.0.2.1 a\nnobody b\n"), "line 2: \"nobody\" is not an address");
   EXPECT_EQ(names.read("192.0.2.1\n"), "line 1: the address has no name behind it");
 }
 

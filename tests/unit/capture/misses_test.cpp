@@ -106,7 +106,7 @@ TEST(CaptureMisses, ReservedBitsBesideTheAOpCode) {  // RFC 7306 §5.2.1
     odd[21 - bit / 8] |= static_cast<std::uint8_t>(1U << bit % 8);
     const std::uint32_t word = odd[21] | 1U << bit;
     expect_error(talk({{0, odd}}),
-                 fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
+                 fmt::format("set reserved bits next to the AOpCode of an Atomic Request (0x{:08x})", word));
   }
   for (unsigned aop = 0; aop < 16; ++aop) {
     Bytes other = atomic_request(1, 9);
@@ -125,8 +125,8 @@ TEST(CaptureMisses, AWriteThatIsLeftForAnotherIsNoPartOfTheOneBefore) {  // RFC 
   };
   const std::string at = "continued an RDMA Write at STag 0x00000006 TO 0x0, STag 0x00000005 TO ";
   expect_error(talk({{0, write(5, 0, true)}, {0, write(5, 1000, false)}, {0, write(6, 0, true)}}),
-               at + "0x410 was due");
-  expect_error(talk({{0, write(5, 0, false)}, {0, write(6, 0, true)}}), at + "0x28 was due");
+               at + "0x410 was expected");
+  expect_error(talk({{0, write(5, 0, false)}, {0, write(6, 0, true)}}), at + "0x28 was expected");
 }
 
 TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8
@@ -149,7 +149,7 @@ TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8
 TEST(CaptureMisses, ASecondReply) {  // RFC 5044 §7.1.2
   Exchange x;
   x.set_up().send(0, fpdu(send_segment(1, 8))).send(1, startup(MpaKey::rep, C, 1)).send(1, fpdu(send_segment(1, 8)));
-  expect_error(x.close(), "the responder sent a second Reply where an FPDU is due");
+  expect_error(x.close(), "the responder sent a second Reply where an FPDU is expected");
 }
 
 TEST(CaptureMisses, AMarkerThatIsLeftOutIsNamed) {  // RFC 5044 §4.3

@@ -356,7 +356,7 @@ TEST(CaptureNegotiation, FindingsWithAlwaysOtherNumbersAreBounded) {
 
 TEST(CaptureNegotiation, OtherProtocolsAreNone) {
   const std::string get = "GET / HTTP/1.1\r\n\r\n", quit = "QUIT\r\n",
-                    words = "QPng is a magic, and this is no message";
+                    words = "QPng is a magic, and this is not a message";
   for (const std::string& text : {get, quit, words}) {
     test::Exchange x;
     x.open().send(0, Bytes(text.begin(), text.end())).send(0, neg_hello());

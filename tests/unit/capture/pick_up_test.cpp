@@ -116,7 +116,7 @@ TEST(PickUp, JudgesWhatNeedsNoSetUp) {
   broken.back() ^= 1;
   EXPECT_TRUE(test::has(after_three(broken), Severity::error, "sent an FPDU with CRC"));
   const Bytes skipped = test::fpdu(test::send_segment(9, 100));
-  EXPECT_TRUE(test::has(after_three(skipped), Severity::error, "sent a Send with MSN 9, 7 was due"));
+  EXPECT_TRUE(test::has(after_three(skipped), Severity::error, "sent a Send with MSN 9, 7 was expected"));
   wire::DdpHeader h;
   h.opcode = static_cast<wire::RdmapOpcode>(0xF);
   h.msn = 7;
@@ -245,7 +245,8 @@ TEST(PickUp, JudgesWithoutCrcOnceAMarkerIntervalHeldNone) {
     ASSERT_EQ(r.connections.size(), 1u);
     EXPECT_EQ(r.connections[0].from_initiator.fpdus, 20u);
     EXPECT_EQ(r.connections[0].from_initiator.messages, 20u);
-    EXPECT_EQ(test::has(r, Severity::error, "sent a Send with MSN 40, 39 was due"), skip_at == 39) << test::words(r);
+    EXPECT_EQ(test::has(r, Severity::error, "sent a Send with MSN 40, 39 was expected"), skip_at == 39)
+        << test::words(r);
     EXPECT_EQ(r.count(Severity::error), skip_at == 39 ? 1u : 0u) << test::words(r);
   }
 }

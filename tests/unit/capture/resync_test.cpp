@@ -162,7 +162,7 @@ TEST(CaptureResync, BehindASecondReplyFpdusGoOn) {  // RFC 5044 §7.1.2
       const Bytes ask = fpdu(test::read_request(1, {0x11, 0x1000, 8, 0x22, 0x2000}));
       glued.insert(glued.end(), ask.begin(), ask.end());
       x.send(1, glued, mss).send(0, fpdu(test::tagged(RdmapOpcode::read_response, 0x11, 0x1000, 8))).close();
-      EXPECT_EQ(errors(x), "the responder sent a second Reply where an FPDU is due [RFC 5044 §7.1.2]\n") << mss;
+      EXPECT_EQ(errors(x), "the responder sent a second Reply where an FPDU is expected [RFC 5044 §7.1.2]\n") << mss;
       EXPECT_EQ(test::analyse(x.frames).connections.at(0).from_responder.fpdus, 1u) << mss;
     }
 }

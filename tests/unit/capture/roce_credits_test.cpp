@@ -178,7 +178,7 @@ TEST(CaptureRoceCredits, SharedReceivesHaveNone) {
   EXPECT_THAT(to_json("a", test::analyse(none.frames)), HasSubstr("it had said that it has no flow control"));
 }
 
-// A MAD is a UD Send Only: whatever stands behind another opcode is no message of the CM.
+// A MAD is a UD Send Only: whatever stands behind another opcode is not a message of the CM.
 TEST(CaptureRoceGsi, WhatHasAnUnassignedOpcodeIsNoMessage) {
   Bytes mad(PARLEY_IB_MAD_LEN);
   RoceTalk t;

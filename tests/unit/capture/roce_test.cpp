@@ -124,7 +124,8 @@ TEST(CaptureRoce, SaysInWordsWhyThereIsNoConnection) {
   const FileReport refused = test::analyse(t.frames);
   EXPECT_EQ(only_roce(refused).outcome, Outcome::rejected);
   EXPECT_EQ(only_roce(refused).judgement.standing, Standing::passed);
-  EXPECT_THAT(to_json("a", refused), HasSubstr(R"("reason":"invalid service ID: nobody listens there","retries":0)"));
+  EXPECT_THAT(to_json("a", refused),
+              HasSubstr(R"("reason":"invalid service ID: there is no listener there","retries":0)"));
 
   RoceTalk late;
   late.cm(0, late.req());

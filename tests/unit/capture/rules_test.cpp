@@ -371,7 +371,7 @@ TEST(CaptureRules, BadCrcDeservesATerminate) {  // RFC 5044 §8, RFC 5040 §7.2;
   expect_none(accused(broken().rst(0)), "the responder");
   expect_part(accused(broken().send(1, fpdu(send_segment(1, 8))).close()),
               "warning: the responder received the fault of frame 6 and went on without a Terminate; MPA: CRC error "
-              "(2/0/02) is due");
+              "(2/0/02) is expected");
   expect_part(accused(broken().fin(1).fin(0)), "the fault of frame 6 and closed without a Terminate");
   expect_part(accused(broken().acknowledge(1).rst(1)), "the fault of frame 6 and reset the connection without a");
   expect_part(accused(broken().send(1, fpdu(terminate(0x20, 3))).close()),
@@ -420,7 +420,7 @@ TEST(CaptureRules, AWrongFpduPtrDeservesATerminateToo) {  // RFC 5044 §4.3, §8
   for (std::size_t i = 0; i < 4; ++i) f[f.size() - 4 + i] = static_cast<std::uint8_t>(crc >> (8 * i));
   const auto sent = [&] { return answered(startup(MpaKey::req, C, 1), startup(MpaKey::rep, C | M, 1)).send(0, f); };
   expect_none(accused(sent().send(1, fpdu(terminate(0x20, 3))).close()), "the responder");
-  expect_part(accused(sent().fin(1).fin(0)), "marker and ULPDU_Length do not agree (2/0/03) is due");
+  expect_part(accused(sent().fin(1).fin(0)), "marker and ULPDU_Length do not agree (2/0/03) is expected");
 }
 
 TEST(CaptureRules, PadThatIsNotZeroIsAccepted) {  // RFC 5044 §4.1; row 31
@@ -477,7 +477,7 @@ TEST(CaptureRules, FaultsOfSegmentsAndTheTerminatesTheyDeserve) {  // RFC 5041 �
       {with_octet(good, 1, 0x03), 0x02, 0x05, "sent RDMAP version 0"},
       {with_octet(good, 1, 0x4F), 0x02, 0x06, "sent RDMAP opcode 0xF"},
       {test::segment(queue, Bytes(4)), 0x12, 0x01, "on queue 5"},
-      {test::segment(msn, Bytes(4)), 0x12, 0x03, "with MSN 2, 1 was due"},
+      {test::segment(msn, Bytes(4)), 0x12, 0x03, "with MSN 2, 1 was expected"},
       {test::segment(mo, Bytes(4)), 0x12, 0x04, "at MO 4", send_segment(2, 4)},
       {test::tagged(RdmapOpcode::rdma_write, 1, ~0ULL - 3, 8), 0x11, 0x03, "wraps"},
       {test::segment(atomic, body), 0x02, 0x07, "not a multiple of 8"},
@@ -507,7 +507,7 @@ TEST(CaptureRules, TheTBitBelongsToTheOpcode) {  // RFC 5040 §4.2; row 55
               "sent a Send in a tagged DDP segment");
   expect_part(
       accused(talk({{0, tagged_send}, {1, send_segment(1, 4)}}).close()),
-      "warning: the responder received the fault of frame 6 and went on without a Terminate; a Terminate is due");
+      "warning: the responder received the fault of frame 6 and went on without a Terminate; a Terminate is expected");
   for (const auto& [octet0, code] : {std::pair<std::uint8_t, std::uint8_t>{0x02, 0x06}, {0x10, 0x00}})
     expect_none(accused(talk({{0, tagged_send}, {1, terminate(octet0, code, MD, copied(tagged_send))}}).close()),
                 "the responder");

@@ -115,7 +115,7 @@ TEST(CaptureStanding, WhatGoesToAMulticastGroupHasNoSetUpToMiss) {
   c.ib->ends[1].qpn = 0xFFFFFF;
   c.judgement = judge(c, Severity::error);
   EXPECT_EQ(result_text(c), "to a multicast group, passed");
-  EXPECT_EQ(c.not_agreed(), "nothing: nobody sets up what goes to a multicast group");
+  EXPECT_EQ(c.not_agreed(), "nothing: datagrams to a multicast group have no set-up");
   // Neither the queue pair nor the address alone makes a group.
   ConnectionReport to_one_host = c;
   to_one_host.responder = Address::v4(192, 0, 2, 2, 0);

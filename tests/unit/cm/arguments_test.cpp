@@ -43,15 +43,15 @@ struct BadOption {
 
 TEST(CmArguments, MpaOptionsAreNamed) {
   const std::vector<BadOption> all{
-      {"revision is 3; it is 1 or 2", {.revision = 3}},
-      {"revision is 0; it is 1 or 2", {.revision = 0}},
-      {"ird is 20000; it is 0 to 16382", {}, true, true, 20000},
-      {"ord is 65535; it is 0 to 16382", {}, true, true, 32, 65535},
+      {"revision is 3; must be 1 or 2", {.revision = 3}},
+      {"revision is 0; must be 1 or 2", {.revision = 0}},
+      {"ird is 20000; must be 0 to 16382", {}, true, true, 20000},
+      {"ord is 65535; must be 0 to 16382", {}, true, true, 32, 65535},
       {"ird_max is 16383; at most 16382", {.ird_max = 16383}},
       {"private_data_max is 513; at most 512", {.private_data_max = 513}},
       {"peer_quirk is the name of no quirk", {.peer_quirk = "sivv"}},
       {"play_quirk is the name of no quirk", {.play_quirk = "sivv"}},
-      {"timeouts.request is -1 ns; it is at least 0", {.timeouts = {.request = -1ns}}},
+      {"timeouts.request is -1 ns; must be at least 0", {.timeouts = {.request = -1ns}}},
       {"timeouts.reply is -1 ns", {.timeouts = {.reply = -1ns}}},
       {"timeouts.rtr is -1 ns", {.timeouts = {.rtr = -1ns}}},
       {"timeouts.first_fpdu is -1 ns", {.timeouts = {.first_fpdu = -1ns}}},
@@ -85,7 +85,7 @@ TEST(CmArguments, OfListenAreNamed) {
   Host& a = net.add_host(1, {}, {.endpoints_max = 1});
   const Address any = Address::any(Address::Family::v4, 7471);
   expect_refusal(a.cm.listen(any, {.backlog = 0}), Errc::invalid_argument,
-                 "ListenOptions::backlog is 0; it is at least 1");
+                 "ListenOptions::backlog is 0; must be at least 1");
   expect_refusal(a.cm.listen(any, {.backlog = -5}), Errc::invalid_argument, "ListenOptions::backlog is -5");
   expect_refusal(a.cm.listen(any, {.pending_max = 0}), Errc::invalid_argument, "ListenOptions::pending_max is 0");
   ASSERT_TRUE(a.cm.listen(any));
@@ -106,7 +106,7 @@ TEST(CmArguments, OfConnectAreNamed) {
                  Errc::bad_private_data, "private_data has 513 octets; at most 512");
   expect_refusal(a.cm.connect(to, {.qp = QpInit{.pd = 99}}), Errc::invalid_argument, "QpInit::pd 99");
   expect_refusal(a.cm.connect(to, {.transport_timeout = -1ns}), Errc::invalid_argument,
-                 "ConnectOptions::transport_timeout is -1 ns; it is at least 0");
+                 "ConnectOptions::transport_timeout is -1 ns; must be at least 0");
   ASSERT_TRUE(a.cm.connect(to, {.private_data = ConstBytes(long_data).first(enhanced_max)}));
   expect_refusal(a.cm.connect(to), Errc::no_space, "1 ids are alive");
 }
@@ -160,13 +160,13 @@ TEST(VerbsArguments, OfTheDeviceAreNamed) {
   Device& device = net.add_host(1).cm.device();
   Verbs v(device);
   Bytes memory(64);
-  expect_refusal(device.dealloc_pd(99), Errc::invalid_argument, "pd 99 is no protection domain");
+  expect_refusal(device.dealloc_pd(99), Errc::invalid_argument, "pd 99 is not a protection domain");
   expect_refusal(device.dealloc_pd(v.pd), Errc::wrong_state, "1 objects still use the protection domain");
   expect_refusal(device.reg_mr(99, memory, Access::none), Errc::invalid_argument, "pd 99");
   expect_refusal(device.reg_mr(v.pd, {}, Access::none), Errc::invalid_argument, "memory has 0 octets");
   expect_refusal(device.dereg_mr(12345), Errc::invalid_argument, "lkey 12345 names no memory region");
-  expect_refusal(device.create_cq(0), Errc::invalid_argument, "capacity is 0; it is 1 to 1048576");
-  expect_refusal(device.create_cq(1 << 21), Errc::invalid_argument, "capacity is 2097152; it is 1 to 1048576");
+  expect_refusal(device.create_cq(0), Errc::invalid_argument, "capacity is 0; must be 1 to 1048576");
+  expect_refusal(device.create_cq(1 << 21), Errc::invalid_argument, "capacity is 2097152; must be 1 to 1048576");
   expect_refusal(device.create_srq(v.pd, 0), Errc::invalid_argument, "capacity is 0");
   expect_refusal(device.create_srq(99, 4), Errc::invalid_argument, "pd 99");
   QpInit init = v.qp();

@@ -382,7 +382,7 @@ TEST(CmConnection, AcceptsOwnOptionsAreChecked) {
   const Address to = p.listen();
   p.b.on_request = [](cm::ConnectRequest& request) {
     EXPECT_EQ(request.id.accept({.ird = 20000}).error().sentence(),
-              "ird is 20000; it is 0 to 16382, or mpa::depth_not_negotiated");
+              "ird is 20000; must be 0 to 16382, or mpa::depth_not_negotiated");
     EXPECT_TRUE(request.id.accept({.transport = mpa::Options{.crc = false}}));
   };
   p.connect(to, {.crc = false});

@@ -11,7 +11,7 @@ namespace {
 using wire::ib::CmReject;
 
 TEST(IbTerms, ReasonsOfARejAreGivenInWords) {
-  EXPECT_EQ(reject_sentence(CmReject::invalid_service_id), "a REJ: invalid service ID: nobody listens there (8)");
+  EXPECT_EQ(reject_sentence(CmReject::invalid_service_id), "a REJ: invalid service ID: there is no listener there (8)");
   EXPECT_EQ(reject_sentence(CmReject::consumer), "a REJ: consumer reject: the peer's program said no (28)");
   EXPECT_EQ(reject_sentence(CmReject::alternate_flow_label), "a REJ: invalid alternate flow label (33)");
   EXPECT_EQ(reject_sentence(CmReject::vendor_option), "a REJ: vendor option (ECE) not supported (35)");

@@ -88,9 +88,8 @@ TEST(IbcmReject, FailuresAreSentences) {
   (void)t.connect();
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.last<Rejected>()->why.to_string("192.0.2.2"),
-            "wait for the REP from 192.0.2.2: nobody listens at that address (REJ of REQ: reason 8, invalid service "
-            "ID: nobody "
-            "listens there); start the peer's listener, or check the service ID (the port)");
+            "wait for the REP from 192.0.2.2: there is no listener at that address (REJ of REQ: reason 8, invalid "
+            "service ID: there is no listener there); start the peer's listener, or check the service ID (the port)");
   EXPECT_EQ(sent_rej(t.net).local_comm_id, 0U);
 }
 

@@ -91,7 +91,7 @@ TEST(NegFramework, APluginThatCannotStartIsNotThere) {
   EXPECT_EQ(added(framework, [](Acme& p) { p.starts = []() -> Outcome<void> { throw std::runtime_error("oops"); }; }),
             "unexpected_exception: oops");
   EXPECT_EQ(added(framework, [](Acme& p) { p.starts = []() -> Outcome<void> { throw 7; }; }),
-            "unexpected_exception: it is no std::exception");
+            "unexpected_exception: it is not a std::exception");
   EXPECT_TRUE(framework.variants().empty());
   EXPECT_EQ(added(framework), "fine");
 }

@@ -98,7 +98,7 @@ struct Rude {
 void expect_rude(const std::optional<Failure>& failure, const std::string& where) {
   ASSERT_TRUE(failure) << where;
   EXPECT_EQ(failure->problem, Problem::unexpected_exception) << where;
-  EXPECT_EQ(failure->text, where.find("no exception") == std::string::npos ? shown : "it is no std::exception")
+  EXPECT_EQ(failure->text, where.find("no exception") == std::string::npos ? shown : "it is not a std::exception")
       << where;
   EXPECT_FALSE(failure->by_peer) << where;
 }

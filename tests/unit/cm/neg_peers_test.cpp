@@ -97,10 +97,10 @@ TEST(NegPeers, WhereNobodyListensTheServerIsUnreachable) {
   World w;
   const Peers::Ended& ended = w.dial();
   EXPECT_EQ(problem(ended), "server_unreachable");
-  EXPECT_EQ(
-      ended.failure->to_string(),
-      "the server cannot be reached: 192.0.2.2:4800: nobody listens at that address; start the peer's listener, or "
-      "check address and port");
+  EXPECT_EQ(ended.failure->to_string(),
+            "the server cannot be reached: 192.0.2.2:4800: there is no listener at that address; start the peer's "
+            "listener, or "
+            "check address and port");
 }
 
 TEST(NegPeers, WhereNobodyAnswersTheConnectionTimesOut) {
@@ -326,7 +326,7 @@ TEST(NegPeers, APluginsMisdeedsEndOneSessionAlone) {
           return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> { return Turn{octets("more"), false}; };
         case 4:
           return [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
-            return tl::unexpected(Failure{.problem = Problem::invalid_peer_data, .text = "12 octets, 32 are due"});
+            return tl::unexpected(Failure{.problem = Problem::invalid_peer_data, .text = "12 octets, 32 are expected"});
           };
         default: return one_message("b");
       }
@@ -367,12 +367,12 @@ TEST(NegPeers, WhatCannotBeDialledIsSaidAtOnce) {
   EXPECT_EQ(text([](Dial& d) { d.request.variant = "uc"; }),
             "the plug-in has no such variant: plug-in 'acme' has no variant 'uc'; there are rc, ud");
   EXPECT_EQ(text([](Dial& d) { d.server.port = 0; }),
-            "the configuration is wrong: 192.0.2.2:0 is no address of a server");
+            "the configuration is wrong: 192.0.2.2:0 is not an address of a server");
   EXPECT_EQ(text([](Dial& d) { d.backups.assign(17, spare_at); }),
             "the configuration is wrong: an argument is out of its documented range: ConnectOptions::backups has 17 "
             "addresses; at most 16");
   EXPECT_EQ(text([](Dial& d) { d.session.rounds_max = 0; }),
-            "the configuration is wrong: SessionOptions::rounds_max is 0; it is at least 1");
+            "the configuration is wrong: SessionOptions::rounds_max is 0; must be at least 1");
   EXPECT_EQ(text([](Dial& d) {
               d.config = {{"x", "1"}};
             }),

@@ -116,7 +116,7 @@ TEST(NegPlayer, OctetsThatChangedOnTheWayAreFound) {
   once.play("pingpong", {{"iterations", "5"}, {"size", "1"}, {"check", "true"}});
   ASSERT_TRUE(once.theirs.failure);
   EXPECT_EQ(once.theirs.failure->problem, Problem::invalid_peer_data);
-  EXPECT_EQ(once.theirs.failure->text, "pingpong: octet 0 of message 1 is 0x01; 0x00 is due");
+  EXPECT_EQ(once.theirs.failure->text, "pingpong: octet 0 of message 1 is 0x01; 0x00 is expected");
 }
 
 TEST(NegPlayer, TheClientFindsWhatChangedOnEitherWay) {
@@ -126,7 +126,7 @@ TEST(NegPlayer, TheClientFindsWhatChangedOnEitherWay) {
     b.play("pingpong", {{"iterations", "5"}, {"size", "3"}, {"check", "true"}});
     ASSERT_TRUE(b.mine.failure);
     EXPECT_EQ(b.mine.failure->problem, Problem::invalid_peer_data);
-    EXPECT_EQ(b.mine.failure->text, "pingpong: octet 2 of message 2 is 0x3e; 0x3f is due");
+    EXPECT_EQ(b.mine.failure->text, "pingpong: octet 2 of message 2 is 0x3e; 0x3f is expected");
   }
 }
 
@@ -149,7 +149,7 @@ TEST(NegPlayer, AMessageOfAnotherLengthIsNotThePeersPartInTheTest) {
     const auto& failure = row.mine ? b.mine.failure : b.theirs.failure;
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->problem, Problem::invalid_peer_data);
-    EXPECT_NE(failure->text.find(" has 699 octets; 700 are due"), std::string::npos) << failure->text;
+    EXPECT_NE(failure->text.find(" has 699 octets; 700 are expected"), std::string::npos) << failure->text;
   }
 }
 

@@ -101,14 +101,14 @@ TEST(NegSession, AVariantThatFailsEndsBothSidesWithItsReason) {
     p.begin(one_message("a"), [problem](Stage stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
       if (stage == Stage::info) return Turn{{}, true};
       return tl::unexpected(
-          Failure{.problem = problem, .text = "12 octets, 32 are due", .advice = "use the same version"});
+          Failure{.problem = problem, .text = "12 octets, 32 are expected", .advice = "use the same version"});
     });
     p.run();
     for (const Session* s : {&*p.a, &*p.b}) {
       ASSERT_NE(s->failure(), nullptr);
       EXPECT_EQ(s->failure()->problem, problem);
       EXPECT_EQ(s->failure()->stage, Stage::ready);
-      EXPECT_EQ(s->failure()->text, "12 octets, 32 are due");
+      EXPECT_EQ(s->failure()->text, "12 octets, 32 are expected");
       EXPECT_EQ(s->failure()->advice, "use the same version");
       EXPECT_EQ(layer_of(s->failure()->problem), Layer::plugin);
     }
@@ -249,7 +249,7 @@ TEST(NegSession, TheNextStageWaitsForTheWorkOfTheLast) {
   EXPECT_FALSE(p.a->completed());
   EXPECT_EQ(p.a->next_deadline(), Instant{} + 1s);
   p.a->handle_deadline(Instant{} + 500ms);
-  EXPECT_EQ(std::count(p.a_log->lines.begin(), p.a_log->lines.end(), "work"), 1) << "not before it is due";
+  EXPECT_EQ(std::count(p.a_log->lines.begin(), p.a_log->lines.end(), "work"), 1) << "not before it is expected";
   p.a->handle_deadline(Instant{} + 1s);
   p.run();
   EXPECT_FALSE(p.b->completed());
@@ -408,13 +408,13 @@ TEST(NegSession, EachBrokenRuleIsNamed) {
       {{reserved}, "the octets do not form what the protocol prescribes: reserved bits are set: flags 0, reserved 256"},
       {{long_one},
        "the octets do not form what the protocol prescribes: the message announces 16777230 octets; at most 1048576"},
-      {{critical}, "not supported by this provider or peer: item 36865 is not known and may not be skipped"},
+      {{critical}, "not supported by this provider or peer: item 36865 is unknown and must not be skipped"},
       {{cut}, "the octets do not form what the protocol prescribes: an item of 200 octets is cut off"},
       {{A::message({.type = wire::NegType::hello}, Bytes(3))},
        "the octets do not form what the protocol prescribes: an item of 0 octets is cut off"},
       {{first}, "a Turn before the Welcome"},
-      {{hello, hello}, "a Hello where none is due"},
-      {{hello, A::message({.type = wire::NegType::welcome})}, "a Welcome where none is due"},
+      {{hello, hello}, "a Hello where none is expected"},
+      {{hello, A::message({.type = wire::NegType::welcome})}, "a Welcome where none is expected"},
       {{hello, A::turn(2, 1, false, "x")}, "a Turn of the stage ready; the stage is info"},
       {{hello, A::turn(1, 2, false, "x")}, "round 2 follows round 0"},
       {{hello, A::turn(1, 1, true, "x"), A::turn(2, 1, false, "y"), A::turn(2, 3, false, "z")},
@@ -496,12 +496,12 @@ TEST(NegSession, OptionsThatCannotBeAreNamed) {
   };
   SessionOptions o;
   o.message_max = 0;
-  EXPECT_EQ(text(o), "SessionOptions::message_max is 0; it is 1 to 1048576");
+  EXPECT_EQ(text(o), "SessionOptions::message_max is 0; must be 1 to 1048576");
   o.message_max = PARLEY_NEG_LENGTH_MAX + 1;
-  EXPECT_EQ(text(o), "SessionOptions::message_max is 1048577; it is 1 to 1048576");
+  EXPECT_EQ(text(o), "SessionOptions::message_max is 1048577; must be 1 to 1048576");
   o = {};
   o.rounds_max = 0;
-  EXPECT_EQ(text(o), "SessionOptions::rounds_max is 0; it is at least 1");
+  EXPECT_EQ(text(o), "SessionOptions::rounds_max is 0; must be at least 1");
   o = {};
   o.answer_timeout = -1s;
   EXPECT_EQ(text(o), "SessionOptions: a time limit is not negative; 0 is none");

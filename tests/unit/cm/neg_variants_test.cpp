@@ -445,7 +445,7 @@ TEST(NegPerftest, TheProgramsOwnWritesAndReads) {
 TEST(NegPerftest, AnOldOrForeignPeerIsNamed) {
   for (const auto& [says, text] :
        {std::pair<std::string, std::string>{"5.32", "perftest 5.32 has another exchange; 5.33 is the oldest"},
-        {"SSH-2.0-OpenSSH_", "'SSH-2.0-OpenSSH_' is no version of perftest"}}) {
+        {"SSH-2.0-OpenSSH_", "'SSH-2.0-OpenSSH_' is not a version of perftest"}}) {
     Built b;
     ASSERT_TRUE(b.server.listen(fabric_server, {{.plugin = "parley", .variant = "perftest"}}));
     Plain program;
@@ -469,7 +469,7 @@ TEST(NegVariants, ARawVariantIsListenedForAlone) {
                         {{.plugin = "parley", .variant = "pingpong"}, {.plugin = "parley", .variant = "verbs-rc"}})
                 .error()
                 .text,
-            "parley/pingpong is offered beside others; its peers do not say what they want");
+            "parley/pingpong is offered together with others; its peers do not name a variant");
 }
 
 }  // namespace

@@ -193,8 +193,8 @@ TEST(CmResolve, BadArgumentsAreNamed) {
     const auto id = a.cm.resolve(peer, options);
     return id ? std::string("accepted") : id.error().sentence();
   };
-  EXPECT_EQ(refusal(Address::v4(192, 0, 2, 2, 0), {}), "the peer's port is 0; it is 1 to 65535");
-  EXPECT_EQ(refusal(at(2), {.timeout = -1ns}), "ResolveOptions::timeout is -1 ns; it is at least 0");
+  EXPECT_EQ(refusal(Address::v4(192, 0, 2, 2, 0), {}), "the peer's port is 0; must be 1 to 65535");
+  EXPECT_EQ(refusal(at(2), {.timeout = -1ns}), "ResolveOptions::timeout is -1 ns; must be at least 0");
   EXPECT_EQ(refusal(at(2), {.local = Address::any(Address::Family::v6, 0)}),
             "ResolveOptions::local is of IP version 6, and the peer of version 4");
   EXPECT_EQ(cm::Id().connect().error(), Errc::wrong_state);
@@ -207,12 +207,12 @@ TEST(CmRetry, BadOptionsAreNamed) {
     const auto id = a.cm.connect(at(2), options);
     return id ? std::string("accepted") : id.error().sentence();
   };
-  EXPECT_EQ(refusal({.retry = {.rounds = 0}}), "ConnectOptions::retry.rounds is 0; it is 1 to 100");
-  EXPECT_EQ(refusal({.retry = {.rounds = 101}}), "ConnectOptions::retry.rounds is 101; it is 1 to 100");
-  EXPECT_EQ(refusal({.retry = {.first = -1ns}}), "ConnectOptions::retry.first is -1 ns; it is at least 0");
+  EXPECT_EQ(refusal({.retry = {.rounds = 0}}), "ConnectOptions::retry.rounds is 0; must be 1 to 100");
+  EXPECT_EQ(refusal({.retry = {.rounds = 101}}), "ConnectOptions::retry.rounds is 101; must be 1 to 100");
+  EXPECT_EQ(refusal({.retry = {.first = -1ns}}), "ConnectOptions::retry.first is -1 ns; must be at least 0");
   EXPECT_EQ(refusal({.retry = {.first = 2ns, .cap = 1ns}}),
-            "ConnectOptions::retry.cap is 1 ns; it is at least retry.first, 2 ns");
-  EXPECT_EQ(refusal({.timeout = -1ns}), "ConnectOptions::timeout is -1 ns; it is at least 0");
+            "ConnectOptions::retry.cap is 1 ns; must be at least retry.first, 2 ns");
+  EXPECT_EQ(refusal({.timeout = -1ns}), "ConnectOptions::timeout is -1 ns; must be at least 0");
   EXPECT_EQ(refusal({.backups = std::vector(17, at(3))}), "ConnectOptions::backups has 17 addresses; at most 16");
   EXPECT_EQ(refusal({.backups = {at(3), Address::v4(192, 0, 2, 4, 0)}}),
             "ConnectOptions::backups[1] has port 0; it is 1 to 65535");

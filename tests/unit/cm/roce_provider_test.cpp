@@ -289,7 +289,7 @@ TEST(RoceProvider, AnAnswerLostBehindAnMraIsRepeatedWithinSeconds) {
       << "the program thinks, and the peer is told so";
   ASSERT_TRUE(p.server.last<cm::ConnectRequest>()->id.reject());
   EXPECT_TRUE(p.net.run_until([&] { return p.client.last<cm::Rejected>() != nullptr; }, 10s));
-  EXPECT_EQ(p.server.all<cm::ConnectRequest>().size(), 1U) << "the repeated REQ is no new one";
+  EXPECT_EQ(p.server.all<cm::ConnectRequest>().size(), 1U) << "the repeated REQ is not a new one";
 }
 
 TEST(RoceProvider, ADoubledMessageChangesNothing) {

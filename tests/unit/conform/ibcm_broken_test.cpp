@@ -37,7 +37,7 @@ CmRej rej(std::uint32_t id, CmReject reason, CmAbout about = CmAbout::req) {
 /// What a peer does that talks where it should be silent.
 std::vector<Broken> talkers() {
   std::vector<Broken> out;
-  out.push_back({"rejects all that is no REQ, and each faulty one",
+  out.push_back({"rejects all that is not a REQ, and each faulty one",
                  later([](Stage& stage, const PacketPath& path, Bytes& octets) {
                    const Seen seen = look(octets);
                    const bool right = seen.message && seen.packet.bth.tver == 0 && seen.packet.bth.p_key == 0xFFFF &&
@@ -426,9 +426,9 @@ TEST(ConformIbcmBroken, EachPartOfARepIsLookedAt) {
 // A REP that cannot be read is a fault of the peer's, and no lack of an answer.
 TEST(ConformIbcmBroken, ARepOfAnotherVersionOrMethodFails) {
   EXPECT_EQ(finding_of_mad<CmRep>("plain-set-up", [](MutBytes mad) { mad[2] = 3; }),
-            "fail: a MAD that is no message of the CM: the MAD has base version 1 and class version 3, not 1 and 2");
+            "fail: a MAD that is not a message of the CM: the MAD has base version 1 and class version 3, not 1 and 2");
   EXPECT_EQ(finding_of_mad<CmRep>("plain-set-up", [](MutBytes mad) { mad[3] = 1; }),
-            "fail: a MAD that is no message of the CM: a message of the CM has method 3 (Send), not 1");
+            "fail: a MAD that is not a message of the CM: a message of the CM has method 3 (Send), not 1");
 }
 
 // IBA §12.6.7.2, reason 26: the additional information is the largest MTU.

@@ -101,7 +101,7 @@ TEST(SharedObjectPlugin, ItsWordsArePrintableAndEnd) {
   Echo echo("control_characters");
   echo.run();
   ASSERT_TRUE(echo.failure);
-  EXPECT_EQ(echo.failure->problem, neg::Problem::vendor_library_error) << "77 is no result";
+  EXPECT_EQ(echo.failure->problem, neg::Problem::vendor_library_error) << "77 is not a result";
   EXPECT_EQ(echo.failure->text, "?[31mred?" + std::string(511 - 9, 'x') + " (error 77)");
 }
 
@@ -125,7 +125,7 @@ TEST(SharedObjectPlugin, WhatItThrowsEndsItsSessionAlone) {
 TEST(SharedObjectPlugin, APipeIsNotWaitedFor) {
   const std::string pipe = testing::TempDir() + fmt::format("parley_pipe_{}.so", ::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(load_plugin(pipe).error().text, pipe + ": it is no regular file");
+  EXPECT_EQ(load_plugin(pipe).error().text, pipe + ": it is not a regular file");
   std::filesystem::remove(pipe);
 }
 
@@ -140,14 +140,14 @@ TEST(SharedObjectPlugin, WhatIsNoneIsRefusedWithItsReason) {
   EXPECT_EQ(text(file_of("no_symbol")), ": it exports no parley_plugin_v1");
   EXPECT_EQ(text(file_of("other_version")), ": its interface has version 7; this program knows 1");
   EXPECT_EQ(text(file_of("no_function")), ": 'exchange' of its interface is NULL");
-  EXPECT_EQ(text(file_of("too_small")), ": its structure has 8 octets, 80 are due");
-  EXPECT_EQ(text(file_of("pointer")), ": its parley_plugin_v1 has 8 octets, 80 are due");
+  EXPECT_EQ(text(file_of("too_small")), ": its structure has 8 octets, 80 are expected");
+  EXPECT_EQ(text(file_of("pointer")), ": its parley_plugin_v1 has 8 octets, 80 are expected");
   EXPECT_EQ(text(file_of("many_variants")), ": it has 18446744073709551615 variants; at most 256");
   EXPECT_EQ(text(file_of("many_parameters")), ": its variant 0 has 18446744073709551615 parameters; at most 256");
   EXPECT_EQ(text(file_of("null_parameters")), ": its variant 0 has 2 parameters at NULL");
   EXPECT_NE(text("/nonexistent/plugin.so").find("No such file"), std::string::npos);
   const std::string garbage = testing::TempDir() + fmt::format("parley_garbage_{}.so", ::getpid());
-  std::ofstream(garbage) << "this is no ELF file";
+  std::ofstream(garbage) << "this is not an ELF file";
   EXPECT_NE(text(garbage).find("file too short"), std::string::npos) << text(garbage);
   std::filesystem::remove(garbage);
 }

@@ -35,9 +35,9 @@ TEST(RdmaHost, RefusesOptionsByName) {
 #if PARLEY_HAVE_RDMA
   EXPECT_EQ(sentence({.manager = {.resolve = {.timeout = 0s}}}), "ResolvePolicy::timeout is 0 ns; it is more than 0");
   EXPECT_EQ(sentence({.manager = {.resolve = {.searches_max = 0}}}),
-            "ResolvePolicy::searches_max is 0; it is at least 1");
+            "ResolvePolicy::searches_max is 0; must be at least 1");
   EXPECT_EQ(sentence({.manager = {.resolve = {.failed_kept = -1ns}}}),
-            "ResolvePolicy::found_kept is 10000000000 ns, and failed_kept -1; they are at least 0");
+            "ResolvePolicy::found_kept is 10000000000 ns, and failed_kept -1; must be at least 0");
   EXPECT_EQ(sentence({.reply_timeout = -1ns}), "RdmaHostOptions::reply_timeout is -1 ns; it is more than 0");
   EXPECT_EQ(sentence({.linger = 0s}), "RdmaHostOptions::linger is 0 ns; it is more than 0");
   EXPECT_EQ(sentence({.manager = {.endpoints_max = cm::endpoints_limit + 1}}),

@@ -588,7 +588,7 @@ TEST(RoceHost, AForkedChildMayNotDriveItsParentsHost) {
 
 TEST(RoceHost, OptionsThatCannotBeAreRefused) {
   EXPECT_EQ(RoceHost::open({.roce = {.ack_timeout = 32}}).error().sentence(),
-            "RoceProviderOptions::ack_timeout is 32; it is 1 to 31");
+            "RoceProviderOptions::ack_timeout is 32; must be 1 to 31");
   EXPECT_EQ(RoceHost::open({.roce = {.linger = {}}}).error().sentence(),
             "RoceProviderOptions::linger is 0 ns; it is more than 0");
   EXPECT_EQ(RoceHost::open({.socket_buffer = std::size_t{2} << 30}).error(), Errc::invalid_argument);

@@ -74,10 +74,10 @@ TEST(Settings, WhatCannotBeIsRefusedByName) {
             "TcpHostOptions::receive_buffer is 1073741825; at most 1073741824");
   EXPECT_EQ(sentence({.manager = {.endpoints_max = (1U << 24) + 1}}),
             "ManagerOptions::endpoints_max is 16777217; at most 16777216");
-  EXPECT_EQ(sentence({.iwarp = {.linger = 0ns}}), "IwarpProviderOptions::linger is 0 ns; it is at least 1");
+  EXPECT_EQ(sentence({.iwarp = {.linger = 0ns}}), "IwarpProviderOptions::linger is 0 ns; must be at least 1");
   EXPECT_EQ(sentence({.iwarp = {.half_close_grace = -1ns}}),
-            "IwarpProviderOptions::half_close_grace is -1 ns; it is at least 0");
-  EXPECT_EQ(sentence({.iwarp = {.echo_watch = -5ns}}), "IwarpProviderOptions::echo_watch is -5 ns; it is at least 0");
+            "IwarpProviderOptions::half_close_grace is -1 ns; must be at least 0");
+  EXPECT_EQ(sentence({.iwarp = {.echo_watch = -5ns}}), "IwarpProviderOptions::echo_watch is -5 ns; must be at least 0");
 }
 
 }  // namespace

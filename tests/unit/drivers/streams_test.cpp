@@ -589,7 +589,7 @@ TEST(DriverStreams, ATapIsToldOfEachEndOfAStreamOnce) {
     EXPECT_EQ(taps.next(), c.told);
     d.machine.ask(Command::close, d.listener);
     d.settle();
-    EXPECT_EQ(taps.next(), "") << "a listener is no stream";
+    EXPECT_EQ(taps.next(), "") << "a listener is not a stream";
   }
 }
 

@@ -644,9 +644,9 @@ TEST(Drivers, OptionsThatAreRefusedAreNamed) {
   EXPECT_TRUE(TcpHost::open({.congestion = "reno"}));
   const auto buffer = TcpHost::open({.receive_buffer = 0});
   EXPECT_EQ(buffer.error(), Errc::invalid_argument);
-  EXPECT_EQ(buffer.error().sentence(), "TcpHostOptions::receive_buffer is 0; it is at least 1");
+  EXPECT_EQ(buffer.error().sentence(), "TcpHostOptions::receive_buffer is 0; must be at least 1");
   const auto streams = TcpHost::open({.streams_max = 0});
-  EXPECT_EQ(streams.error().sentence(), "TcpHostOptions::streams_max is 0; it is at least 1");
+  EXPECT_EQ(streams.error().sentence(), "TcpHostOptions::streams_max is 0; must be at least 1");
 }
 
 // "Up to Duration::max()" is a long wait and not a busy loop.

@@ -489,8 +489,8 @@ TEST(MpaWords, FailureIsOneSentenceWithAllThatIsKnown) {
       "wait for the MPA Request from [::1]:7471: the private data length is not allowed (PD_Length 600, at octet 18) "
       "[RFC 5044 §7.1.1]; the peer must send at most 512 octets");
   f = {.step = step::tcp_connect, .code = make_error_code(Errc::refused)};
-  EXPECT_EQ(f.to_string("192.0.2.1:1"), "open the TCP connection to 192.0.2.1:1: nobody listens at that address");
-  EXPECT_EQ(f.to_string(), "open the TCP connection: nobody listens at that address");
+  EXPECT_EQ(f.to_string("192.0.2.1:1"), "open the TCP connection to 192.0.2.1:1: there is no listener at that address");
+  EXPECT_EQ(f.to_string(), "open the TCP connection: there is no listener at that address");
 }
 
 TEST(MpaWords, EveryDecisionHasASentenceWithItsSection) {

@@ -64,7 +64,7 @@ TEST(NicRefusals, FieldsThatTheOpcodeDoesNotCarry) {
   Side side;
   for (const auto opcode : {send, send_with_inv, rdma_write, rdma_read, atomic_fetch_and_add}) {
     refused(side.qp->post_send({.opcode = opcode, .imm_data = 1, .invalidate_rkey = opcode == send_with_inv ? 1U : 0U}),
-            "SendWr::imm_data goes with send_with_imm and rdma_write_with_imm only", Errc::invalid_argument);
+            "SendWr::imm_data is allowed only with send_with_imm and rdma_write_with_imm", Errc::invalid_argument);
   }
   for (const auto opcode : {rdma_write, rdma_read, atomic_cmp_and_swp, masked_atomic_fetch_and_add}) {
     refused(side.qp->post_send({.opcode = opcode, .solicited = true}), "SendWr::solicited", Errc::invalid_argument);

@@ -114,11 +114,11 @@ TEST(NicRoceDatagram, RefusedWhenPosted) {
   Ud w;
   const auto sentence = [](const Result<void>& result) { return result ? "ok" : result.error().sentence(); };
   EXPECT_EQ(sentence(w.post(4097)), "sges together have 4097 octets; a datagram has at most 4096, the port's MTU");
-  EXPECT_EQ(sentence(w.a.qp->post_send({})), "SendWr::ah is no address handle of this device");
+  EXPECT_EQ(sentence(w.a.qp->post_send({})), "SendWr::ah is not an address handle of this device");
   EXPECT_EQ(sentence(w.a.qp->post_send({.opcode = SendWr::Opcode::rdma_write, .ah = w.ah.get()})),
             "SendWr::opcode is an RDMA Write, which datagrams are not (IBA §9.2.1)");
   const auto other = w.b.device->create_ah(w.b.pd, {.grh = GlobalRoute{.dgid = gid_v4(1)}}).value();
-  EXPECT_EQ(sentence(w.a.qp->post_send({.ah = other.get()})), "SendWr::ah is no address handle of this device");
+  EXPECT_EQ(sentence(w.a.qp->post_send({.ah = other.get()})), "SendWr::ah is not an address handle of this device");
   EXPECT_EQ(statuses(w.a.sends()), "-");
 }
 

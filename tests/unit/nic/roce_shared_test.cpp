@@ -202,9 +202,9 @@ TEST(NicRoceXrc, Refusals) {
   Xrc w;
   const auto sentence = [](const auto& result) { return result ? "ok" : result.error().sentence(); };
   EXPECT_EQ(sentence(w.b.device->create_srq({.pd = w.b.pd, .xrcd = w.domain.get()})),
-            "SrqInit::cq is no completion queue of this device; an XRC shared receive queue has one");
+            "SrqInit::cq is not a completion queue of this device; an XRC shared receive queue needs one");
   EXPECT_EQ(sentence(w.b.device->create_qp({.type = QpType::xrc_tgt})),
-            "QpInit::xrcd is no XRC domain of this device; an XRC_TGT queue pair has one");
+            "QpInit::xrcd is not an XRC domain of this device; an XRC_TGT queue pair needs one");
   QpInit init = w.b.init(QpType::rc);
   init.srq = w.srq1.get();
   EXPECT_EQ(sentence(w.b.device->create_qp(init)),

@@ -227,7 +227,7 @@ TEST(NicRoceModify, ValuesAreChecked) {
   EXPECT_EQ(with([](QpAttr& a) { a.min_rnr_timer = 32; }), "QpAttr::min_rnr_timer is 32; at most 31");
   EXPECT_EQ(with([](QpAttr& a) { a.max_dest_rd_atomic = 129; }), "QpAttr::max_dest_rd_atomic is 129; at most 128");
   EXPECT_EQ(with([](QpAttr& a) { a.path_mtu = static_cast<Mtu>(6); }),
-            "QpAttr::path_mtu is 6; it is 1 to 5, that of the port");
+            "QpAttr::path_mtu is 6; must be 1 to 5, that of the port");
   EXPECT_EQ(with([](QpAttr& a) { a.ah = AhAttr{}; }), "AhAttr::grh is not set; RoCE addresses are GIDs (IBA §A16)");
   EXPECT_EQ(with([](QpAttr& a) { a.ah->grh->sgid_index = 3; }), "GlobalRoute::sgid_index: the port has no GID 3");
   EXPECT_EQ(with([](QpAttr& a) {
@@ -280,9 +280,9 @@ TEST(NicRoceDevice, OptionsAreChecked) {
   EXPECT_EQ(sentence([](DeviceOptions&) {}), "ok");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.gids.resize(257); }), "DeviceOptions::gids has 257; at most 256");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.port_mtu = static_cast<Mtu>(0); }),
-            "DeviceOptions::port_mtu is 0; it is 1 to 5");
+            "DeviceOptions::port_mtu is 0; must be 1 to 5");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.first_qpn = 1; }),
-            "DeviceOptions::first_qpn is 1; it is 0, or 2 to 16777214");
+            "DeviceOptions::first_qpn is 1; must be 0, or 2 to 16777214");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.qpn_prefix = 255; }),
             "DeviceOptions::qpn_prefix is 255; it is at most 254");
   EXPECT_EQ(sentence([](DeviceOptions& o) {
@@ -290,8 +290,8 @@ TEST(NicRoceDevice, OptionsAreChecked) {
               o.first_qpn = 0x040000;
             }),
             "DeviceOptions::first_qpn is 262144; its top octet is not qpn_prefix, 3");
-  EXPECT_EQ(sentence([](DeviceOptions& o) { o.window = 0; }), "DeviceOptions::window is 0; it is 1 to 8388608");
-  EXPECT_EQ(sentence([](DeviceOptions& o) { o.ack_every = 0; }), "DeviceOptions::ack_every is 0; it is at least 1");
+  EXPECT_EQ(sentence([](DeviceOptions& o) { o.window = 0; }), "DeviceOptions::window is 0; must be 1 to 8388608");
+  EXPECT_EQ(sentence([](DeviceOptions& o) { o.ack_every = 0; }), "DeviceOptions::ack_every is 0; must be at least 1");
 }
 
 // A number comes back only when all have been used.

@@ -89,12 +89,12 @@ TEST(Settings, EachKindIsWrittenAsTomlWritesIt) {
 }
 
 TEST(Settings, AnUnknownKeyIsRefusedWithTheNearestOne) {
-  EXPECT_EQ(errors("[mpa]\nidr = 4"), "p.toml:2:1: 'idr' is no setting of [mpa]; did you mean 'ird'?");
-  EXPECT_EQ(errors("[mpa]\nreply = \"1s\""), "p.toml:2:1: 'reply' is no setting of [mpa]; it belongs in [timeout]");
+  EXPECT_EQ(errors("[mpa]\nidr = 4"), "p.toml:2:1: 'idr' is not a setting of [mpa]; did you mean 'ird'?");
+  EXPECT_EQ(errors("[mpa]\nreply = \"1s\""), "p.toml:2:1: 'reply' is not a setting of [mpa]; it belongs in [timeout]");
   EXPECT_EQ(errors("[retry]\nzzzzzz = 1"),
-            "p.toml:2:1: 'zzzzzz' is no setting of [retry]; known are rounds, back_off, back_off_max");
-  EXPECT_EQ(errors("[timeouts]\nreply = \"1s\""), "p.toml:1:2: 'timeouts' is no setting; did you mean 'timeout'?");
-  EXPECT_EQ(errors("ird = 4"), "p.toml:1:1: 'ird' is no setting; it belongs in [mpa]");
+            "p.toml:2:1: 'zzzzzz' is not a setting of [retry]; known are rounds, back_off, back_off_max");
+  EXPECT_EQ(errors("[timeouts]\nreply = \"1s\""), "p.toml:1:2: 'timeouts' is not a setting; did you mean 'timeout'?");
+  EXPECT_EQ(errors("ird = 4"), "p.toml:1:1: 'ird' is not a setting; it belongs in [mpa]");
   EXPECT_NE(errors("qqqqqqq = 4").find("there are the tables log, metrics, mpa, timeout, retry, listen"),
             std::string::npos);
   EXPECT_EQ(errors("mpa = 4"), "p.toml:1:1: mpa is a table: write [mpa]");

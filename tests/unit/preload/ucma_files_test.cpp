@@ -131,7 +131,7 @@ TEST_F(UcmaFiles, ADescriptorThatIsClosedInAnotherWayIsNoFileAnyMore) {
   const int other = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::dup2(other, fd), fd);
   EXPECT_FALSE(files.owns(fd));
-  EXPECT_EQ(files.close(fd), -1) << "it is no file of rdma_cm";
+  EXPECT_EQ(files.close(fd), -1) << "it is not a file of rdma_cm";
   EXPECT_EQ(errno, EBADF);
   ::close(fd);
   ::close(other);

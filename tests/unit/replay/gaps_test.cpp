@@ -31,7 +31,7 @@ std::string faults_of(ConstBytes stream, capture::Known markers = capture::Known
   for (const Item& item : assembler.items()) {
     if (item.kind == Item::Kind::startup) continue;
     if (item.kind != Item::Kind::message || !item.whole) {
-      out += describe(item) + " is no whole message\n";
+      out += describe(item) + " is not a whole message\n";
       continue;
     }
     if (item.header.tagged) continue;

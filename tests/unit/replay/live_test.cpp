@@ -162,7 +162,7 @@ std::vector<Live> responders() {
       {"an octet of an FPDU, then FIN", {{.octets = join({reply, part(said, 1)})}, fin}},
       {"a wrong CRC", {{.octets = join({reply, bad})}, fin}},
       {"a Terminate", {{.octets = join({reply, terminate})}, fin}},
-      {"octets that are no FPDU", {{.octets = join({reply, Bytes(40, 0xFF)})}, fin}},
+      {"octets that are not an FPDU", {{.octets = join({reply, Bytes(40, 0xFF)})}, fin}},
       {"no Read", {{.octets = join({reply, said, last})}, fin}},
       {"a longer Read", {{.octets = join({reply, said, longer})}, {.octets = last}, fin}},
       {"the Read late", {{.octets = join({reply, said})}, {.wait = 4s, .octets = read}, {.octets = last}, fin}},

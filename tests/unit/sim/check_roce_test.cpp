@@ -147,7 +147,7 @@ TEST(RoceCheck, AnEndThatHadEverythingMayBeLeftEarly) {
   EXPECT_THAT(a.said(), IsEmpty());
   EXPECT_EQ(outcome_text(&a.r()), "established");
   a.r().transfers_done = false;
-  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("agreement: the initiator was told of a graceful end"),
+  EXPECT_THAT(a.said(), ElementsAre(HasSubstr("agreement: the initiator was notified of a graceful end"),
                                     HasSubstr("has not transferred everything")));
 }
 

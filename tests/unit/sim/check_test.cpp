@@ -163,7 +163,7 @@ TEST(SimCheck, SeesAGracefulEndThatTheOtherSideDoesNotKnowOf) {
   Attempt attempt;
   make_right(attempt);
   attempt.responders[0]->told = {told(Told::request), with_reason(Told::failed)};
-  EXPECT_THAT(judge_all(attempt, Expect::failed), ::testing::Contains(HasSubstr("was told of a graceful end")));
+  EXPECT_THAT(judge_all(attempt, Expect::failed), ::testing::Contains(HasSubstr("was notified of a graceful end")));
 }
 
 // ---- settlement

@@ -132,11 +132,11 @@ TEST(SimFaultRefusals, AMatchIsOneThatCanBe) {
        [](FaultRule& r) {
          r.mask = 1, r.chance = {1, 2};
        },
-       "mask says exactly which frames are hit, so chance has no say: leave one out"},
+       "mask selects the frames exactly, so chance has no effect: leave one out"},
       {FaultAction::drop, [](FaultRule& r) { r.mask = 1, r.match.nth = 2; },
-       "mask counts the frames that match from the first on, so nth and times have no say: leave them out"},
+       "mask counts the matching frames from the first on, so nth and times have no effect: leave them out"},
       {FaultAction::drop, [](FaultRule& r) { r.mask = 1, r.match.times = 3; },
-       "mask counts the frames that match from the first on, so nth and times have no say: leave them out"},
+       "mask counts the matching frames from the first on, so nth and times have no effect: leave them out"},
   });
 }
 

@@ -50,7 +50,7 @@ TEST(SimFaultRoceText, RefusesWhatCannotBe) {
               ElementsAre("field = \"msn\" is not in match = \"roce_cnp\": write payload, crc, opcode, p_key, qpn or "
                           "psn"));
   EXPECT_THAT(problems(A::drop, K::tcp_syn, [](FaultRule& r) { r.match.psn = 4; }),
-              ElementsAre("psn = 4 cannot hold for match = \"tcp_syn\", which is no packet of RoCE: leave one out"));
+              ElementsAre("psn = 4 cannot hold for match = \"tcp_syn\", which is not a packet of RoCE: leave one out"));
   EXPECT_THAT(problems(A::drop, K::roce_ack, [](FaultRule& r) { r.match.psn = 0x1000000; }),
               ElementsAre("psn = 16777216 has more than 24 bits: write at most 16777215"));
   EXPECT_THAT(problems(A::drop, K::roce_ack, [](FaultRule& r) { r.match.psn = 0xFFFFFF; }), IsEmpty());

@@ -99,7 +99,7 @@ TEST(SimHostNic, PlainEthernetCarriesNoConnection) {
   net.initiator.to = net.of_b(1);
   net.initiator.when = {Instant(1ms)};
   net.world.run_for(10s);
-  EXPECT_THAT(net.initiator.told, ::testing::ElementsAre(HasSubstr("nobody listens")));
+  EXPECT_THAT(net.initiator.told, ::testing::ElementsAre(HasSubstr("there is no listener")));
 }
 
 TEST(SimHostNic, OneWithoutALinkIsNotInTheWay) {

@@ -98,8 +98,8 @@ TEST(SimHost, OpensAnswerWithTheErrorThatASocketWouldGive) {
   scopeless.scope_id = 0;
   far_scope.scope_id = 2;
   const Case cases[] = {
-      {"nobody listens", with_port(p.to_b(), 9), any, std::errc::connection_refused},
-      {"nobody listens, IPv6", with_port(p.to_b(Address::Family::v6), 9), any6, std::errc::connection_refused},
+      {"there is no listener", with_port(p.to_b(), 9), any, std::errc::connection_refused},
+      {"there is no listener, IPv6", with_port(p.to_b(Address::Family::v6), 9), any6, std::errc::connection_refused},
       {"no route", Address::v4(192, 0, 2, 1, 7471), any, std::errc::network_unreachable},
       {"nobody there", Address::v4(10, 0, 0, 77, 7471), any, std::errc::host_unreachable},
       {"nobody there, IPv6", with_port(p.cable.hosts[1]->address(Address::Family::v6, 7), 7471), any6,

@@ -114,7 +114,7 @@ TEST(SimMessageKindRoce, LeavesOtherDatagramsAlone) {
   EXPECT_EQ(lay_out(with(20, 0x20)).kind, MessageKind::any) << "a fragment";
   EXPECT_EQ(lay_out(with(38, 0xFF)).kind, MessageKind::any) << "longer than the packet";
   EXPECT_EQ(lay_out(with(mad + 1, 0x04)).kind, MessageKind::roce_packet) << "a MAD of another class";
-  EXPECT_EQ(lay_out(with(mad + 17, 0x1B)).kind, MessageKind::cm_message) << "an attribute that is no message";
+  EXPECT_EQ(lay_out(with(mad + 17, 0x1B)).kind, MessageKind::cm_message) << "an attribute that is not a message";
   EXPECT_EQ(lay_out(with(14 + 28 + 7, 0x22)).kind, MessageKind::roce_datagram) << "to another queue pair";
   EXPECT_EQ(lay_out(s.mad(Bytes(255))).kind, MessageKind::roce_packet) << "too short for a MAD";
   for (std::size_t size = 0; size < good.size(); ++size)

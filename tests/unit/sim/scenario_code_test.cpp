@@ -91,7 +91,7 @@ TEST(SimScenarioCode, HostsAndLinksAreWithinTheirBounds) {
       {[](Scenario& s) { s.hosts.push_back({.name = std::string(64, 's'), .is_switch = true}); }, ""},
       {[](Scenario& s) { s.hosts.push_back({.name = "Az09._-", .is_switch = true}); }, ""},
       {[](Scenario& s) { s.hosts.push_back({.name = "a/b", .is_switch = true, .line = 12}); },
-       "made:12: name: 'a/b' is no name: use up to 64 letters, digits, '.', '_' and '-'"},
+       "made:12: name: 'a/b' is not a name: use up to 64 letters, digits, '.', '_' and '-'"},
       {[](Scenario& s) { s.hosts.push_back({.name = "", .is_switch = true, .line = 12}); },
        "made:12: this switch has no name: add name = \"...\""},
       {[](Scenario& s) { s.links[0].options.mtu = 576; }, ""},
@@ -104,7 +104,7 @@ TEST(SimScenarioCode, HostsAndLinksAreWithinTheirBounds) {
       {[](Scenario& s) { s.links[0].options.rate_bps = 0; },
        "made:20: rate: nothing crosses a link of rate 0; for a dead link use a fault with action = \"drop\""},
       {[](Scenario& s) { s.links[0].name = "the wire"; },
-       "made:20: name: 'the wire' is no name: use letters, digits, '.', '_' and '-'"},
+       "made:20: name: 'the wire' is not a name: use letters, digits, '.', '_' and '-'"},
   });
 }
 
@@ -123,8 +123,7 @@ TEST(SimScenarioCode, ListenersAreWithinTheirBounds) {
       {[](Scenario& s) { s.listens[0].at = never; }, "made:40: at: write a time from 0s on"},
       {[](Scenario& s) { s.listens[0].at = Instant(-1ns); }, "made:40: at: write a time from 0s on"},
       {[](Scenario& s) { s.listens[0].accept_after = -1ns; }, "made:40: accept_after: a time is not negative"},
-      {[](Scenario& s) { s.listens[0].pending_max = 0; },
-       "made:40: pending_max: with room for none, nobody can connect"},
+      {[](Scenario& s) { s.listens[0].pending_max = 0; }, "made:40: pending_max: 0 lets no peer connect"},
       {[](Scenario& s) { s.listens.push_back(s.listens[0]); },
        "made:40: port: 7471 of 'b' is taken by the listener of line 40; choose another"},
       {[](Scenario& s) {
@@ -271,7 +270,7 @@ TEST(SimScenarioCode, WhatConnectionsTransferAndWhomTheyMeetIsWithinTheirBounds)
        "made:50: to: 'b' connects to itself; nothing of that would cross a link"},
       {[](Scenario& s) { s.connects[0].from.clear(); }, "made:50: from is missing: add from = \"<name of a host>\""},
       {[](Scenario& s) { s.listens.clear(); },
-       "made:50: port: nobody listens on 'b': add a [[listen]], or expect = \"failed\""},
+       "made:50: port: there is no listener on 'b': add a [[listen]], or expect = \"failed\""},
       {[](Scenario& s) { s.listens[0].address = AddressKind::v6; },
        "made:50: address: 'b' listens on port 7471 with address = \"v6\" only"},
       {[](Scenario& s) {

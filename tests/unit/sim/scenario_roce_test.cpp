@@ -152,7 +152,7 @@ TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
   for (const std::string_view time : {"0s", "999us", "65536ms", "2m"})
     EXPECT_THAT(
         of_b(fmt::format("retry_after = \"{}\"", time)),
-        ElementsAre(testing::MatchesRegex("x.toml:7:1: hca: .*retry_after is [0-9]+ ns; it is 1 ms to 65535 ms")))
+        ElementsAre(testing::MatchesRegex("x.toml:7:1: hca: .*retry_after is [0-9]+ ns; must be 1 ms to 65535 ms")))
         << time;
   EXPECT_THAT(of_b("retry_after = 250"),
               ElementsAre("x.toml:7:9: retry_after: the number 250 lacks its unit: write \"250s\" or \"250us\""));

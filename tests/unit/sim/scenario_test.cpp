@@ -397,7 +397,7 @@ TEST(SimScenario, ALineThatIsNotTomlDoesNotHideTheRest) {
 
 TEST(SimScenario, FindsImpossibleTopology) {
   EXPECT_THAT(errors_of(with("name = \"b\"", "name = \"a\"")), Contains(HasSubstr("name: 'a' is taken already")));
-  EXPECT_THAT(errors_of(with("name = \"b\"", "name = \"b b\"")), Contains(HasSubstr("'b b' is no name")));
+  EXPECT_THAT(errors_of(with("name = \"b\"", "name = \"b b\"")), Contains(HasSubstr("'b b' is not a name")));
   EXPECT_THAT(errors_of(with("[\"s\", \"b\"]", "[\"s\", \"s\"]")), Contains(HasSubstr("'s' is linked to itself")));
   EXPECT_THAT(errors_of(with("[\"s\", \"b\"]", "[\"s\", \"bb\"]")),
               Contains(HasSubstr("host or switch 'bb' is not there; did you "
@@ -429,7 +429,7 @@ TEST(SimScenario, FindsWorkThatCannotBe) {
               ElementsAre(HasSubstr("port: 4711 of 'b' is taken by the listener of line 31")));
   EXPECT_THAT(errors_of(std::string(good) + "[[listen]]\nhost = \"b\"\nport = 4711\naddress = \"v6\"\n"), IsEmpty());
   EXPECT_THAT(errors_of(with("to = \"b\"\nport = 4711", "to = \"b\"\nport = 4712")),
-              ElementsAre(HasSubstr("nobody listens on port 4712 of 'b'; did you mean 4711?")));
+              ElementsAre(HasSubstr("there is no listener on port 4712 of 'b'; did you mean 4711?")));
   EXPECT_THAT(errors_of(with("to = \"b\"\nport = 4711", "to = \"b\"\nport = 4712\nexpect = \"failed\"")), IsEmpty());
   EXPECT_THAT(errors_of(with("from = \"a\"", "from = \"s\"")),
               ElementsAre(HasSubstr("'s' is a switch, and a host is needed")));

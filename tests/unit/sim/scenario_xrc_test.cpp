@@ -80,10 +80,8 @@ TEST(ScenarioXrc, WhatItCannotDoIsRefusedWithItsLine) {
   EXPECT_THAT(errors_of(more("srq = 4\n")), ElementsAre("x.toml:19:1: srq: 'b' has processes = 3 at port 7471"));
   EXPECT_THAT(errors_of(more("srq = 17\n")),
               ElementsAre(HasSubstr("srq: the number 17 is not a whole number in 0..16")));
-  EXPECT_THAT(
-      errors_of(more("close = \"responder\"\n")),
-      ElementsAre("x.toml:19:1: close: a TGT queue pair is no process's own, so that the initiator disconnects: "
-                  "leave it out"));
+  EXPECT_THAT(errors_of(more("close = \"responder\"\n")),
+              ElementsAre("x.toml:19:1: close: not allowed with XRC: only the initiator disconnects. Remove it"));
   EXPECT_THAT(errors_of(more("expect = \"rejected\"\n")),
               ElementsAre(HasSubstr("x.toml:19:1: expect: the service of an XRC node rejects nobody")));
   EXPECT_THAT(errors_of(with("processes = 3", "processes = 17")),
@@ -115,7 +113,7 @@ TEST(ScenarioXrc, ExitsAreOfProcessesThatAreThere) {
   EXPECT_THAT(with_exit("host = \"b\"\n"), IsEmpty());
   EXPECT_THAT(with_exit("process = 2\n"), ElementsAre("x.toml:19:1: host is missing: add host = \"<name of a host>\""));
   EXPECT_THAT(with_exit("host = \"a\"\n"),
-              ElementsAre("x.toml:19:1: port: nobody listens on port 7471 of 'a' with qp = \"xrc\""));
+              ElementsAre("x.toml:19:1: port: there is no listener on port 7471 of 'a' with qp = \"xrc\""));
   EXPECT_THAT(with_exit("host = \"b\"\nprocess = 4\n"),
               ElementsAre("x.toml:21:1: process: 'b' has processes = 3 at port 7471"));
   EXPECT_THAT(with_exit("host = \"b\"\n[[exit]]\nhost = \"b\"\n"),

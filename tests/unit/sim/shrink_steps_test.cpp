@@ -210,7 +210,7 @@ TEST(SimShrinkSteps, KeysGoBackToTheirDefaultsOneByOne) {
                           "connect 1: both_ways back to its default", "bounds: time back to its default"));
   const auto apart = shrunk(s, [](const Scenario& t) { return !t.connects[0].mpa.crc; });
   EXPECT_THAT(apart.steps, ::testing::Contains("listen 1: crc back to its default"));
-  EXPECT_FALSE(apart.scenario.bounds.fence) << "what is expected is no option";
+  EXPECT_FALSE(apart.scenario.bounds.fence) << "what is expected is not an option";
 }
 
 TEST(SimShrinkSteps, TheTriesAreCountedAndBounded) {

@@ -74,7 +74,7 @@ TEST(FrameReaderWords, EnhancedDataIsNotPrivateData) {  // RFC 6581 §6
 
 TEST(FrameReaderWords, OctetsThatAreNoStartupFrameAreShown) {
   EXPECT_EQ(read_of(Wanted::startup, Bytes(24, 0x47)).words().substr(0, 46),
-            "octets that are no frame: no startup frame [47");
+            "octets that are not a frame: no startup frame [47");
   EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}).words(), "silence [4d 50 41]");
   EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}, StreamEnd::fin).words(), "FIN [4d 50 41]");
 }
@@ -151,7 +151,8 @@ TEST(FrameReaderWords, AnFpduThatCannotBeReadIsNamedWithItsPlace) {
   d.bytes(1, octets);
   ASSERT_EQ(received.size(), 2U);
   EXPECT_EQ(received[0].words(), "Send qn=0 msn=1 mo=0 of 0 octets");
-  EXPECT_EQ(received[1].words(), "octets that are no frame: crc_error at octet 44 of its FPDUs") << "that of the CRC";
+  EXPECT_EQ(received[1].words(), "octets that are not a frame: crc_error at octet 44 of its FPDUs")
+      << "that of the CRC";
   EXPECT_EQ(received[0].at, d.now);
   EXPECT_EQ(received[1].at, d.now);
 }
@@ -193,7 +194,7 @@ TEST(FrameReaderWords, AnythingTakesTheOctetsThatCome) {
   d.connected(1);
   d.bytes(1, Bytes{0xAB, 0xCD});
   d.end(1, StreamEnd::fin);
-  EXPECT_EQ(words, (std::vector<std::string>{"octets that are no frame [ab cd]", "FIN"}));
+  EXPECT_EQ(words, (std::vector<std::string>{"octets that are not a frame [ab cd]", "FIN"}));
 }
 
 TEST(FrameReaderWords, EachUnitHasTheTimeOfItsLastOctet) {
@@ -225,7 +226,7 @@ TEST(FrameReaderWords, WhatCameBeforeItWasReadHasItsOwnTime) {
 
 TEST(FrameReaderWords, ManyOctetsAreShownUpTo64) {
   const std::string words = read_of(Wanted::anything, Bytes(1, 0)).words();
-  EXPECT_EQ(words, "octets that are no frame [00]");
+  EXPECT_EQ(words, "octets that are not a frame [00]");
   const Received part = read_of(Wanted::startup, startup({.private_data = Bytes(100, 0xAA), .pd_length = 101}));
   ASSERT_EQ(part.kind, Received::Kind::silence);
   const std::string shown = part.words();

@@ -370,7 +370,7 @@ TEST(ScriptedStreams, PeersAreAcceptedInTheOrderInWhichTheyCame) {
   EXPECT_EQ(l.commands.back().id, 6U);
   EXPECT_EQ(l.written, Bytes{4});
   EXPECT_EQ(l.accept(), nullptr);
-  EXPECT_EQ(l.peer.why(), "nobody connected");
+  EXPECT_EQ(l.peer.why(), "no peer connected");
 }
 
 TEST(ScriptedStreams, MorePeersThanMayWaitAreRefused) {

@@ -254,7 +254,7 @@ TEST(MadReader, TellsOfEveryCut) {
       } else {
         EXPECT_TRUE(status == Status::unreadable || status == Status::none);
         if (size >= c.bth) {
-          EXPECT_EQ(reader.why(), "frame 9: it is cut before what says what it is");
+          EXPECT_EQ(reader.why(), "frame 9: it is cut before its type can be read");
         }
       }
     }
@@ -290,7 +290,7 @@ TEST(MadReader, TellsOfLengthsThatContradictEachOther) {
   taken = over_roce(datagram(query));
   taken.octets.resize(taken.octets.size() - 10);
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
-  EXPECT_EQ(reader.why(), "frame 9, octet 14: the packet ends before its headers say that it does");
+  EXPECT_EQ(reader.why(), "frame 9, octet 14: the packet is shorter than its headers say");
   EXPECT_EQ(read(over_roce(datagram(ConstBytes(query).first(100))), out, reader), Status::mad);
   EXPECT_EQ(out.damage, "a management datagram has 256 octets, and this one 100");
 }

@@ -316,7 +316,7 @@ TEST(WireRoce, WhatIsNotRoceIsRefused) {
   };
   EXPECT_EQ(refusal(0x0800, frame), "");
   EXPECT_EQ(refusal(0x0806, frame), "frames of type 2054 do not carry RoCE");
-  EXPECT_EQ(refusal(0x0800, with(0, 0x46)), "RoCEv2 knows no IPv4 options (first octet 70)");
+  EXPECT_EQ(refusal(0x0800, with(0, 0x46)), "RoCEv2 allows no IPv4 options (first octet 70)");
   EXPECT_EQ(refusal(0x0800, with(23, 0xB8)), "a datagram to UDP port 4792 is not RoCE, whose port is 4791");
   EXPECT_EQ(refusal(0x0800, with(25, 7)), "a UDP datagram cannot have 7 octets");
   EXPECT_EQ(refusal(0x0800, with(3, 0x31)), "IPv4 says 49 octets, UDP 48");

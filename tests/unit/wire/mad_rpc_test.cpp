@@ -43,7 +43,7 @@ static_assert(Compiles<CmReq, MgmtClass::comm_mgt, Method::send>);
 static_assert(!Compiles<CmReq, MgmtClass::comm_mgt, Method::get>);
 static_assert(Compiles<PortCounters, MgmtClass::perf, Method::set>);
 static_assert(!Compiles<PortSamplesResult, MgmtClass::perf, Method::set>);
-static_assert(!Compiles<PortInfo, MgmtClass::subn, Method::get_resp>, "a response is no request");
+static_assert(!Compiles<PortInfo, MgmtClass::subn, Method::get_resp>, "a response is not a request");
 static_assert(!Compiles<LidPortBlock, MgmtClass::subn, Method::get>, "a part of an attribute is none");
 // Members know whose they are, and of what type.
 static_assert(Masks<PathRecord, decltype(PathRecord::sgid)>);
