@@ -73,7 +73,7 @@ class Error {
   const std::error_code& code() const { return code_; }
   operator const std::error_code&() const { return code_; }  // NOLINT(google-explicit-constructor)
   explicit operator bool() const { return static_cast<bool>(code_); }
-  /// "ListenOptions::backlog is 0; it is at least 1"; empty if the code alone describes the error.
+  /// "ListenOptions::backlog is 0; must be at least 1"; empty if the code alone describes the error.
   std::string sentence() const;
   /// The code's text and the sentence: "an argument is out of its documented range: ListenOptions::backlog is 0; ...".
   std::string message() const;
