@@ -105,7 +105,7 @@ int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defau
   if (q.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, not 0", q.reserved);
   if (q.reserved2 != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved2 is {a}, not 0", q.reserved2);
   if (q.class_version > (q.method != nullptr ? 0U : 0xFFU))
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "class_version is {a}; it is at most 255, and 0 beside method",
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "class_version is {a}; it is at most 255, and 0 if method is given",
                       q.class_version);
   if (q.set == nullptr && q.set_count != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set is null, and set_count is {a}", q.set_count);

@@ -137,7 +137,7 @@ Result<Message> parse_message(ConstBytes mad) {
   PARLEY_X(SsaChildLost)
   PARLEY_X(SsaLeave)
 #undef PARLEY_X
-  return fail(Errc::malformed, "attribute {a} is no message of the tree", attribute);
+  return fail(Errc::malformed, "attribute {a} is not a message of the tree", attribute);
 }
 
 }  // namespace parley::ssa

@@ -35,7 +35,7 @@ bool same_fixed_part(const TableDef& def, ConstBytes a, ConstBytes b) {
 
 Result<DatabaseWriter> DatabaseWriter::create(Schema schema, std::uint32_t incarnation) {
   if (const auto checked = check(schema); !checked) return tl::unexpected(checked.error());
-  if (incarnation == 0) return fail(Errc::invalid_argument, "incarnation 0 is no master's");
+  if (incarnation == 0) return fail(Errc::invalid_argument, "incarnation 0 is not assigned to a master");
   return DatabaseWriter(std::move(schema), incarnation);
 }
 

@@ -120,7 +120,7 @@ bool follows_rep(const wire::ib::CmMessage& message) {
          type == CmMessageType::lap;
 }
 
-// IBA §12.6: a communication ID of 0 stands for none, which only a REJ, an MRA, or an answer to such an ID can have.
+// IBA §12.6: a communication ID of 0 means that there is none, which only a REJ, an MRA, or an answer to such an ID can have.
 void CmExchange::check_null_ids(Side from, const CmSeen& m) {
   const CmMessageType type = m.message.type();
   const bool names_both = type == CmMessageType::rep || type == CmMessageType::rtu || type == CmMessageType::dreq;
