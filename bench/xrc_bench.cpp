@@ -29,9 +29,9 @@ namespace parley::bench {
 namespace {
 
 using namespace std::chrono_literals;
-using xrc::Ask;
 using xrc::Domain;
 using xrc::Request;
+using xrc::RequestType;
 
 template <class T>
 T must(Result<T> result, const char* what) {
@@ -154,7 +154,7 @@ class Echo {
 class WithBroker {
  public:
   explicit WithBroker(Children& children) {
-    options_ = {.form = xrc::Form::broker, .socket = folder_.path + "/broker", .start = false};
+    options_ = {.form = xrc::RegistryKind::broker, .socket = folder_.path + "/broker", .start = false};
     process_ = children.start([this] {
       const auto broker = xrc::Broker::open({.socket = options_.socket});
       while (broker && (*broker)->run_once(60s)) {
@@ -163,8 +163,8 @@ class WithBroker {
     domain_.emplace(must(Domain::open(folder_.path + "/domain", options_), "Domain::open"));
     held_.emplace(must(domain_->create(), "create"));
     member_ = join();
-    requests_ = {emit(Request{.ask = Ask::enlist, .number = 7, .tgt = held_->id()}),
-                 emit(Request{.ask = Ask::unregister, .number = 7, .tgt = held_->id()})};
+    requests_ = {emit(Request{.ask = RequestType::enlist, .number = 7, .tgt = held_->id()}),
+                 emit(Request{.ask = RequestType::unregister, .number = 7, .tgt = held_->id()})};
   }
   Sample run(int window, double seconds) const {
     return with_other(process_, [&] {
@@ -185,14 +185,14 @@ class WithBroker {
   Fd join() const {
     Fd fd(checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "socket"));
     checked(must(xrc::SocketAddress::of(options_.socket), "address").connect(fd.get()), "connect");
-    const Request hello{.ask = Ask::hello,
+    const Request hello{.ask = RequestType::hello,
                         .number = 1,
                         .reason = xrc::protocol_version,
                         .other = xrc::protocol_version,
                         .command = "xrc_bench"};
     say(fd.get(), hello, -1);
     const Fd file(checked(::open((folder_.path + "/domain").c_str(), O_RDONLY | O_CLOEXEC), "open"));
-    say(fd.get(), {.ask = Ask::open, .number = 2, .flags = Request::create | Request::shared}, file.get());
+    say(fd.get(), {.ask = RequestType::open, .number = 2, .flags = Request::create | Request::shared}, file.get());
     return fd;
   }
   static void say(int fd, const Request& request, int file) {
@@ -275,7 +275,7 @@ void in_memory(const Settings& s, Report& report) {
   if (!s.wants("shared")) return;
   report.section("Registrations in shared memory, one process");
   const Folder folder;
-  const xrc::DomainOptions options{.form = xrc::Form::shared, .segment = folder.path + "/segment"};
+  const xrc::DomainOptions options{.form = xrc::RegistryKind::shared, .segment = folder.path + "/segment"};
   auto holder = must(Domain::open(folder.path + "/domain", options), "Domain::open");
   auto other = must(Domain::open(folder.path + "/domain", options), "Domain::open");
   std::vector<xrc::TgtQp> held;
@@ -426,7 +426,7 @@ class Deaths {
   }
 
   Folder folder_;
-  xrc::DomainOptions options_{.form = xrc::Form::shared, .segment = folder_.path + "/segment"};
+  xrc::DomainOptions options_{.form = xrc::RegistryKind::shared, .segment = folder_.path + "/segment"};
   std::shared_ptr<xrc::Segment> segment_;
   std::optional<Domain> domain_;
   std::vector<xrc::MemberId> members_;

@@ -182,12 +182,12 @@ extern "C" int parley_connect(parley_ctx* ctx, const char* peer, const struct pa
     cm::ConnectOptions options;
     if (const int rc = read_connect(o, c.backend().provider(), options); rc != 0) return rc;
     QpInit init;
-    Named uses;
+    IdEntry uses;
     if (const int rc = c.read_qp(o.qp, init, uses); rc != 0) return rc;
     options.qp = init;
     auto id = c.manager().connect(address, options);
     if (!id) return capi::fail(id.error());
-    Named& named = c.name(*id);
+    IdEntry& named = c.name(*id);
     named.user = o.user;
     c.use(named, uses);
     *out = c.number_of(*id);
@@ -197,9 +197,9 @@ extern "C" int parley_connect(parley_ctx* ctx, const char* peer, const struct pa
 }
 
 extern "C" int parley_create_qp(parley_ctx* ctx, parley_id id, const struct parley_qp_init* init) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     QpInit qp;
-    Named uses;
+    IdEntry uses;
     if (const int rc = c.read_qp(init, qp, uses); rc != 0) return rc;
     if (auto made = named.id.create_qp(qp); !made) return capi::fail(made.error());
     c.use(named, uses);
@@ -208,7 +208,7 @@ extern "C" int parley_create_qp(parley_ctx* ctx, parley_id id, const struct parl
 }
 
 extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_accept_opts* opts) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     parley_accept_opts o = PARLEY_ACCEPT_OPTS_INIT;
     if (const int rc = read_options(opts, o); rc != 0) return rc;
     if (o.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; must be 0", o.reserved);
@@ -216,7 +216,7 @@ extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_
     options.ird = depth(o.ird);
     options.ord = depth(o.ord);
     if (const int rc = read_private_data(o.private_data, o.private_data_len, options.private_data); rc != 0) return rc;
-    Named uses;
+    IdEntry uses;
     const bool makes_qp = !named.has_qp;
     if (makes_qp) {
       QpInit init;
@@ -235,7 +235,7 @@ extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_
 }
 
 extern "C" int parley_reject(parley_ctx* ctx, parley_id id, const void* data, uint32_t len) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     ConstBytes private_data;
     if (const int rc = read_private_data(data, len, private_data); rc != 0) return rc;
     if (auto rejected = named.id.reject(private_data); !rejected) return capi::fail(rejected.error());
@@ -245,7 +245,7 @@ extern "C" int parley_reject(parley_ctx* ctx, parley_id id, const void* data, ui
 }
 
 extern "C" int parley_disconnect(parley_ctx* ctx, parley_id id) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     if (auto done = named.id.disconnect(); !done) return capi::fail(done.error());
     c.backend().called();
     return 0;
@@ -253,7 +253,7 @@ extern "C" int parley_disconnect(parley_ctx* ctx, parley_id id) {
 }
 
 extern "C" int parley_destroy(parley_ctx* ctx, parley_id id) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     c.destroy(named);
     c.backend().called();
     return 0;
@@ -261,7 +261,7 @@ extern "C" int parley_destroy(parley_ctx* ctx, parley_id id) {
 }
 
 extern "C" int parley_query_id(parley_ctx* ctx, parley_id id, struct parley_id_attr* out) {
-  return with_id(ctx, id, [&](Context&, Named& named) {
+  return with_id(ctx, id, [&](Context&, IdEntry& named) {
     if (out == nullptr) return null_argument("out");
     parley_id_attr attr = PARLEY_ID_ATTR_INIT;
     if (const QueuePair* qp = named.id.qp(); qp != nullptr) {

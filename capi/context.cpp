@@ -62,7 +62,7 @@ std::unique_ptr<Context> Context::open(std::unique_ptr<Backend> backend) {
 }
 
 Context::~Context() {
-  for (Named& named : named_)
+  for (IdEntry& named : named_)
     if (named.id) destroy(named);
   event_.reset();
   while (auto event = manager().poll_event())
@@ -70,29 +70,29 @@ Context::~Context() {
   for (const std::uint32_t lkey : regions_) (void)device().dereg_mr(lkey);
 }
 
-Named* Context::find(parley_id id) {
+IdEntry* Context::find(parley_id id) {
   const std::size_t slot = slot_of(id);
   return slot < named_.size() && named_[slot].id && number_of(named_[slot].id) == id ? &named_[slot] : nullptr;
 }
 
-Named& Context::name(cm::Id id) {
+IdEntry& Context::name(cm::Id id) {
   const std::size_t slot = slot_of(id.number());
   if (slot >= named_.size()) named_.resize(slot + 1);
   if (named_[slot].id != id) {
     if (named_[slot].id) count(named_[slot], false);
-    named_[slot] = Named{.id = id};
+    named_[slot] = IdEntry{.id = id};
   }
   return named_[slot];
 }
 
-void Context::count(const Named& named, bool more) noexcept {
+void Context::count(const IdEntry& named, bool more) noexcept {
   if (!named.has_qp) return;
   add_user(find_cq(named.send_cq), more);
   add_user(find_cq(named.recv_cq), more);
   add_user(find_srq(named.srq), more);
 }
 
-void Context::destroy(Named& named) noexcept {
+void Context::destroy(IdEntry& named) noexcept {
   named.id.destroy();
   count(named, false);
   named = {};
@@ -115,7 +115,7 @@ SharedReceiveQueue* Context::srq(parley_srq srq) {
   return found != nullptr ? found->queue.get() : nullptr;
 }
 
-int Context::read_qp(const parley_qp_init* given, QpInit& init, Named& uses) {
+int Context::read_qp(const parley_qp_init* given, QpInit& init, IdEntry& uses) {
   parley_qp_init o = PARLEY_QP_INIT;
   if (const int rc = read_options(given, o); rc != 0) return rc;
   init.pd = pd_;
@@ -133,7 +133,7 @@ int Context::read_qp(const parley_qp_init* given, QpInit& init, Named& uses) {
   return 0;
 }
 
-void Context::use(Named& named, const Named& uses) {
+void Context::use(IdEntry& named, const IdEntry& uses) {
   named.has_qp = true;
   named.send_cq = uses.send_cq;
   named.recv_cq = uses.recv_cq;

@@ -20,7 +20,7 @@ struct Used {
 };
 
 /// A listener or a connection.
-struct Named {
+struct IdEntry {
   cm::Id id;
   void* user = nullptr;
   bool has_qp = false;
@@ -48,18 +48,18 @@ class Context {
   parley_id number_of(const cm::Id& id) const { return tag_.of(std::uint64_t{id.number()}); }
 
   /// Null: the id is not from this context, or it is destroyed.
-  Named* find(parley_id id);
+  IdEntry* find(parley_id id);
   /// The entry for an id from the Manager; makes it if needed.
-  Named& name(cm::Id id);
-  void destroy(Named& named) noexcept;
+  IdEntry& name(cm::Id id);
+  void destroy(IdEntry& named) noexcept;
 
   /// Null: no such queue. The first call for queue 0 makes it.
   CompletionQueue* cq(parley_cq cq);
   SharedReceiveQueue* srq(parley_srq srq);
   /// Reads the queue pair's parameters; a null pointer selects the defaults. Returns 0, or a code after fail().
-  int read_qp(const parley_qp_init* given, QpInit& init, Named& uses);
+  int read_qp(const parley_qp_init* given, QpInit& init, IdEntry& uses);
   /// The queue pair of `named` was created; `uses` is from read_qp(). Counts the users of its queues.
-  void use(Named& named, const Named& uses);
+  void use(IdEntry& named, const IdEntry& uses);
 
   int reg_mr(MutBytes memory, Access access, parley_mr& out);
   int dereg_mr(std::uint32_t lkey);
@@ -77,7 +77,7 @@ class Context {
   explicit Context(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   void fill(parley_event& out, cm::Event& event);
   bool of_no_listener(cm::Event& event);
-  void count(const Named& named, bool more) noexcept;
+  void count(const IdEntry& named, bool more) noexcept;
   Used<CompletionQueue>* find_cq(parley_cq cq) { return cq == 0 ? &own_cq_ : cqs_.find(tag_.of(cq)); }
   Used<SharedReceiveQueue>* find_srq(parley_srq srq) { return srq == 0 ? nullptr : srqs_.find(tag_.of(srq)); }
 
@@ -96,8 +96,8 @@ class Context {
   std::unique_ptr<Backend> backend_;
   std::uint32_t forks_ = forks_until_now();
   PdHandle pd_ = 0;
-  Tag tag_;                   // for all numbers that programs have: ids, queues and lkeys
-  std::vector<Named> named_;  // by the slot of the Manager's ids; at most the number of ids that may exist
+  Tag tag_;                     // for all numbers that programs have: ids, queues and lkeys
+  std::vector<IdEntry> named_;  // by the slot of the Manager's ids; at most the number of ids that may exist
   Table<Used<CompletionQueue>> cqs_;
   Table<Used<SharedReceiveQueue>> srqs_;
   Used<CompletionQueue> own_cq_;
@@ -126,7 +126,7 @@ int with_context(const parley_ctx* ctx, Call&& call) noexcept {
 template <class Call>
 int with_id(const parley_ctx* ctx, parley_id id, Call&& call) noexcept {
   return with_context(ctx, [&](Context& context) {
-    Named* named = context.find(id);
+    IdEntry* named = context.find(id);
     return named == nullptr ? bad_id(context.tag().is_foreign(id)) : call(context, *named);
   });
 }

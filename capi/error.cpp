@@ -13,15 +13,15 @@ namespace parley::capi {
 namespace {
 
 // The error of this thread's last failed call.
-struct Last {
+struct LastError {
   int code = 0;
   std::optional<Error> error;  // if none: `sentence`
   std::string sentence;
   bool is_told = false;  // `told` has the text
   std::string told;      // what parley_last_error() returned: valid until another call fails
 };
-Last& last() {
-  static thread_local Last value;
+LastError& last() {
+  static thread_local LastError value;
   return value;
 }
 
@@ -232,7 +232,7 @@ extern "C" int parley_errno(int rc) {
 }
 
 extern "C" const char* parley_last_error(void) {
-  Last& l = last();
+  LastError& l = last();
   if (l.is_told) return l.told.c_str();
   try {
     if (l.error) {

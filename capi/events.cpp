@@ -27,7 +27,7 @@ void give(parley_event& out, const mpa::Parameters* mpa) {
 }
 
 /// Fills the members that are specific to an event type. Returns the event's failure; null if it has none.
-struct Fill {
+struct EventFiller {
   parley_event& out;
   const cm::Failure* operator()(const cm::Listening& e) const {
     out.type = PARLEY_EVENT_LISTENING;
@@ -114,7 +114,7 @@ void Context::Written::give(char (&to)[PARLEY_ADDRSTRLEN], const Address& wanted
 
 void Context::fill(parley_event& out, cm::Event& event) {
   cm::Id id = std::visit([](const auto& e) { return e.id; }, event);
-  const cm::Failure* why = std::visit(Fill{out}, event);
+  const cm::Failure* why = std::visit(EventFiller{out}, event);
   out.id = number_of(id);
   if (out.listener != 0) out.listener = tag_.of(out.listener);
   if (out.local[0] == '\0')
@@ -134,7 +134,7 @@ void Context::fill(parley_event& out, cm::Event& event) {
   out.rule = texts_.rule.c_str();
   out.received = texts_.received.c_str();
   out.advice = texts_.advice.c_str();
-  const Named* whose = find(out.id);
+  const IdEntry* whose = find(out.id);
   if (whose == nullptr) {
     whose = &name(id);
     if (out.type == PARLEY_EVENT_CONNECT_FAILED) passing_ = out.id;
@@ -155,7 +155,7 @@ bool Context::of_no_listener(cm::Event& event) {
 int Context::next_event(parley_event& out) {
   if (event_given_) event_.reset();
   event_given_ = false;
-  Named* passing = passing_ == 0 ? nullptr : find(std::exchange(passing_, 0));
+  IdEntry* passing = passing_ == 0 ? nullptr : find(std::exchange(passing_, 0));
   if (passing != nullptr) *passing = {};
   // Most calls in a loop find nothing. After a passing id the Manager must be polled, because that releases the id.
   if (!event_ && (passing != nullptr || manager().has_events())) event_ = manager().poll_event();

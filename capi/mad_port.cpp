@@ -73,7 +73,7 @@ int MadPort::open(const parley_mad_request& given, bool is_call, MadRequest*& ou
   parley_mad_request q = PARLEY_MAD_REQUEST_INIT;
   if (const int rc = read_options(&given, q); rc != 0) return rc;
   if (const int rc = read_mad_request(q, defaults_, request->ask); rc != 0) return rc;
-  const mad::Ask& ask = request->ask;
+  const mad::TextRequest& ask = request->ask;
   const bool has_lids = port_.facts().lids;
   if (!has_lids && ask.to && !ask.to->gid && !ask.to->path.address.grh)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "RoCE has no LIDs: path must be a GID, such as ::ffff:192.0.2.1");

@@ -9,8 +9,8 @@
 #include "capi/backend.hpp"
 #include "drivers/mad/where.hpp"
 #include "drivers/ready_set.hpp"
-#include "mad/ask.hpp"
 #include "mad/rpc_text.hpp"
+#include "mad/text_request.hpp"
 #include "parley/mad.h"
 
 namespace parley::capi {
@@ -24,7 +24,7 @@ struct MadRequest : mad::Link<MadDoneTag> {
   std::uint64_t id = 0;
   void* user = nullptr;
   bool is_call = false;  // parley_mad_call()'s: not for parley_mad_poll()
-  mad::Ask ask;
+  mad::TextRequest ask;
   bool done = false;
   std::optional<Answer> answer;  // none although done: memory ran out
   std::string status_text, path, error;
@@ -100,7 +100,7 @@ class MadPort {
 /// Reads a program's timeout and retries; 0 keeps the present value. Returns 0, or a code after fail().
 int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDefaults& out);
 /// Reads a program's request. Returns 0, or a code after fail().
-int read_mad_request(const parley_mad_request& given, const mad::PathDefaults& defaults, mad::Ask& out);
+int read_mad_request(const parley_mad_request& given, const mad::PathDefaults& defaults, mad::TextRequest& out);
 /// Points the reply to the answer's records. Returns an error text, or an empty string.
 std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_reply& out);
 

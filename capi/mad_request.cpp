@@ -33,7 +33,7 @@ int parse_body(const parley_mad_request& q, std::size_t octets, bool exactly, By
   return 0;
 }
 
-int read_names(const parley_mad_request& q, mad::Ask& out) {
+int read_names(const parley_mad_request& q, mad::TextRequest& out) {
   if (q.attribute == nullptr) return wrong("method is given, and attribute is null: SubnGet, NodeInfo");
   if (q.mgmt_class != 0 || q.method_number != 0 || q.attribute_number != 0)
     return wrong("if `method` is set, the three numbers must be 0");
@@ -56,7 +56,7 @@ int read_names(const parley_mad_request& q, mad::Ask& out) {
   return 0;
 }
 
-int read_numbers(const parley_mad_request& q, mad::Ask& out) {
+int read_numbers(const parley_mad_request& q, mad::TextRequest& out) {
   if (q.attribute != nullptr || q.set_count != 0)
     return wrong("without `method`, the request is given by numbers: attribute is null, and set_count 0");
   const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(q.mgmt_class);
@@ -77,7 +77,7 @@ int read_numbers(const parley_mad_request& q, mad::Ask& out) {
   return parse_body(q, multi ? body_max : std::size_t{PARLEY_IB_MAD_LEN} - facts->data, false, out.body);
 }
 
-int read_path(const parley_mad_request& q, mad::Ask& out) {
+int read_path(const parley_mad_request& q, mad::TextRequest& out) {
   const bool administration = out.rpc.mgmt_class == MgmtClass::subn_adm;
   if (q.path == nullptr)
     return administration ? 0 : wrong("path is null, and only requests to subnet administration need none");
@@ -101,7 +101,7 @@ int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDef
   return 0;
 }
 
-int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defaults, mad::Ask& out) {
+int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defaults, mad::TextRequest& out) {
   if (q.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, not 0", q.reserved);
   if (q.reserved2 != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved2 is {a}, not 0", q.reserved2);
   if (q.class_version > (q.method != nullptr ? 0U : 0xFFU))

@@ -68,7 +68,7 @@ int refused(const Context& c, const Error& why, const Wr& wr) {
 /// Posts to the queue pair of a connection, if it has one.
 template <class Wr, class Post>
 int post(parley_ctx* ctx, parley_id id, const Wr* wr, Post&& post_it) {
-  return with_id(ctx, id, [&](Context& c, Named& named) {
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
     QueuePair* qp = named.id.qp();
     if (qp == nullptr) return capi::fail(PARLEY_E_WRONG_STATE, "there is no queue pair yet, or it is a listener");

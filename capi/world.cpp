@@ -126,7 +126,7 @@ std::unique_ptr<Backend> World::add_host(const char* name, const cm::ManagerOpti
     sim::FaultRule loss;
     loss.name = "loss";
     loss.chance = {options_.loss_ppm, 1'000'000};
-    if (auto added = world_.add_fault(*link, sim::Way::both, loss); !added) return refused(added.error());
+    if (auto added = world_.add_fault(*link, sim::LinkDirection::both, loss); !added) return refused(added.error());
   }
   return std::make_unique<SimBackend>(*this, **host);
 }

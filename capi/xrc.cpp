@@ -132,7 +132,7 @@ int make(parley_xrcd* handle, const parley_xrc_peer* peer, parley_xrc_tgt* out, 
   });
 }
 
-int note(parley_xrcd* handle, xrc::Ask what, std::uint32_t number) {
+int note(parley_xrcd* handle, xrc::RequestType what, std::uint32_t number) {
   return with_domain(handle, [&](OpenXrc& d) {
     const auto noted = d.member.note(what, number);
     return noted ? 0 : capi::fail(noted.error());
@@ -289,12 +289,14 @@ extern "C" int parley_xrc_report(parley_xrcd* domain, uint32_t qpn, uint64_t gen
   });
 }
 
-extern "C" int parley_xrc_add_srq(parley_xrcd* domain, uint32_t srqn) { return note(domain, xrc::Ask::add_srq, srqn); }
+extern "C" int parley_xrc_add_srq(parley_xrcd* domain, uint32_t srqn) {
+  return note(domain, xrc::RequestType::add_srq, srqn);
+}
 extern "C" int parley_xrc_remove_srq(parley_xrcd* domain, uint32_t srqn) {
-  return note(domain, xrc::Ask::remove_srq, srqn);
+  return note(domain, xrc::RequestType::remove_srq, srqn);
 }
 extern "C" int parley_xrc_note_other(parley_xrcd* domain, uint32_t qpn) {
-  return note(domain, xrc::Ask::note_other, qpn);
+  return note(domain, xrc::RequestType::note_other, qpn);
 }
 
 extern "C" const char* parley_xrc_event_name(uint32_t kind) {

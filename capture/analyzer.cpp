@@ -207,7 +207,7 @@ bool Analyzer::is_mpa_port(const Key& key) const {
 // Checks whether a segment of a connection that is not followed belongs to MPA without a captured set-up.
 void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
                        const wire::CapturedPacket& packet) {
-  PickUps::Found found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
+  PickUps::PickUp found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
   if (found.segments.empty()) {
     if (options_.mpa_ports.empty() || !is_mpa_port(key) || !plausible_fpdu(t.payload)) return;
     found.segments.push_back({t, {}, packet.frame, packet.at});
@@ -224,7 +224,7 @@ void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::
   if (connection.with_events()) ++drawn_;
   ++live_;
   connection.pick_up(from, found.fpdu);
-  for (const PickUps::Kept& k : found.segments) connection.packet(from, k.segment, k.frame, k.at);
+  for (const PickUps::KeptSegment& k : found.segments) connection.packet(from, k.segment, k.frame, k.at);
   if (connection.not_mpa()) {
     if (connection.with_events()) --drawn_;
     drop(known.slot);

@@ -27,7 +27,7 @@ struct IbReject {
   Side from = Side::responder;
   std::uint64_t frame = 0;
   bool sidr = false;
-  wire::ib::CmAbout about{};
+  wire::ib::CmSubject about{};
   std::uint16_t code = 0;    ///< reason of the REJ, or status of the SIDR_REP
   Bytes private_data{};      ///< of a REJ with reason 28, without trailing zero octets
   std::string ulp_status{};  ///< the private data decoded, for known ULPs: "NVMe: status 6, no resources"

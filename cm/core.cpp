@@ -66,12 +66,12 @@ Result<void> Core::migrate(EndpointId endpoint, Channel& from, Channel& to) {
   return {};
 }
 
-std::uint32_t Core::limit_of(EndpointId listener, Scarce scarce) const {
-  return scarce == Scarce::endpoints_max ? ids.max() : pending.limit_of(listener);
+std::uint32_t Core::limit_of(EndpointId listener, ReachedLimit scarce) const {
+  return scarce == ReachedLimit::endpoints_max ? ids.max() : pending.limit_of(listener);
 }
 
-Turned* Core::note_turned(EndpointId listener, Scarce scarce, const Address& peer, const Step& step) {
-  Turned* note = pending.turned(listener);
+TurnedAwayPeers* Core::note_turned(EndpointId listener, ReachedLimit scarce, const Address& peer, const Step& step) {
+  TurnedAwayPeers* note = pending.turned(listener);
   if (note == nullptr) return nullptr;
   if (!note->any()) push(TurnedAway{.id = id(listener), .peer = peer, .why = {}});
   note->scarce = scarce;
@@ -82,9 +82,9 @@ Turned* Core::note_turned(EndpointId listener, Scarce scarce, const Address& pee
 }
 
 void Core::fill_turned_away(TurnedAway& event) {
-  Turned* kept = pending.turned(event.id.number());
+  TurnedAwayPeers* kept = pending.turned(event.id.number());
   if (kept == nullptr) return;
-  const Turned note = std::exchange(*kept, {});
+  const TurnedAwayPeers note = std::exchange(*kept, {});
   event.peer = note.peer;
   event.gave_way = note.gave_way;
   event.refused = note.refused;
@@ -92,7 +92,7 @@ void Core::fill_turned_away(TurnedAway& event) {
                       note.waited ? half_open_text(*note.waited) : "refused: no connection could be evicted");
 }
 
-Failure Core::evicted(EndpointId listener, Scarce scarce, const Step& step, Duration waited) const {
+Failure Core::evicted(EndpointId listener, ReachedLimit scarce, const Step& step, Duration waited) const {
   return no_room(step, scarce, limit_of(listener, scarce), half_open_text(waited));
 }
 

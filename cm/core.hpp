@@ -77,7 +77,7 @@ class Core {
     to.events.push(std::move(any));
   }
   /// A newcomer belongs to the Manager of its listener.
-  void came_from(EndpointId endpoint, EndpointId listener) {
+  void set_listener(EndpointId endpoint, EndpointId listener) {
     ids.find(endpoint)->listener = listener;
     ids.find(endpoint)->channel = channel_of(listener).number;
     if (Endpoint* visited = ids.find(listener)) visited->visited = true;
@@ -108,12 +108,12 @@ class Core {
   }
 
   /// A newcomer was reset because there was no room at this listener.
-  void refused(EndpointId listener, Scarce scarce, const Address& peer, const Step& step) {
-    if (Turned* note = note_turned(listener, scarce, peer, step)) ++note->refused;
+  void refused(EndpointId listener, ReachedLimit scarce, const Address& peer, const Step& step) {
+    if (TurnedAwayPeers* note = note_turned(listener, scarce, peer, step)) ++note->refused;
   }
   /// A half-open connection that was not yet announced to the user was ended to make room.
-  void gave_way(EndpointId listener, Scarce scarce, const Address& peer, const Step& step, Duration waited) {
-    Turned* note = note_turned(listener, scarce, peer, step);
+  void gave_way(EndpointId listener, ReachedLimit scarce, const Address& peer, const Step& step, Duration waited) {
+    TurnedAwayPeers* note = note_turned(listener, scarce, peer, step);
     if (note == nullptr) return;
     ++note->gave_way;
     note->waited = waited;
@@ -121,11 +121,11 @@ class Core {
   /// Fills in the totals at the time when the event is polled.
   void fill_turned_away(TurnedAway& event);
   /// Why a connection that was announced to the user was ended to make room.
-  Failure evicted(EndpointId listener, Scarce scarce, const Step& step, Duration waited) const;
+  Failure evicted(EndpointId listener, ReachedLimit scarce, const Step& step, Duration waited) const;
 
  private:
-  Turned* note_turned(EndpointId listener, Scarce scarce, const Address& peer, const Step& step);
-  std::uint32_t limit_of(EndpointId listener, Scarce scarce) const;
+  TurnedAwayPeers* note_turned(EndpointId listener, ReachedLimit scarce, const Address& peer, const Step& step);
+  std::uint32_t limit_of(EndpointId listener, ReachedLimit scarce) const;
 
   std::vector<Channel*> channels_;  // at most managers_max; null: the Manager is gone
   std::vector<EndpointId> noted_;   // at most three per endpoint

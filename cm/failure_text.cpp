@@ -135,20 +135,20 @@ Result<void> check_detach(bool there, bool deciding, bool has_queue_pair) {
   return {};
 }
 
-Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received) {
+Failure no_room(const Step& step, ReachedLimit scarce, std::uint32_t limit, std::string received) {
   std::string advice;
   switch (scarce) {
-    case Scarce::pending_max:
+    case ReachedLimit::pending_max:
       advice = fmt::format(
           "pending_max is {}, and that many connections were pending; raise it, decide sooner, or keep the busiest "
           "address out",
           limit);
       break;
-    case Scarce::endpoints_max:
+    case ReachedLimit::endpoints_max:
       advice =
           fmt::format("endpoints_max is {}, and that many ids were in use; raise it, or destroy ids sooner", limit);
       break;
-    case Scarce::streams:
+    case ReachedLimit::streams:
       advice = "the host had no stream or descriptor left; raise streams_max and the limit of open files (ulimit -n)";
       break;
   }

@@ -36,6 +36,6 @@ Failure out_of_time(const Step& step, Duration timeout);
 /// Provider::detach(): only a request that is undecided and has no queue pair can move. `there`: the id is a connection.
 Result<void> check_detach(bool there, bool deciding, bool has_queue_pair);
 /// `limit`: the value of the limit `scarce`; not used for streams, which the driver counts.
-Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
+Failure no_room(const Step& step, ReachedLimit scarce, std::uint32_t limit, std::string received);
 
 }  // namespace parley::cm

@@ -60,16 +60,16 @@ Result<Options> with_liveness(Options options, const Liveness& otherwise) {
 }
 
 /// A new id. The destructor releases it, also after an exception, unless keep() was called.
-class Issued {
+class NewId {
  public:
-  Issued(Core& core, const Channel& channel) : core_(core), id_(core.ids.issue()) {
+  NewId(Core& core, const Channel& channel) : core_(core), id_(core.ids.issue()) {
     if (id_ != 0) core_.ids.find(id_)->channel = channel.number;
   }
-  ~Issued() {
+  ~NewId() {
     if (id_ != 0) core_.release(id_);
   }
-  Issued(const Issued&) = delete;
-  Issued& operator=(const Issued&) = delete;
+  NewId(const NewId&) = delete;
+  NewId& operator=(const NewId&) = delete;
   EndpointId id() const { return id_; }
   EndpointId keep() { return std::exchange(id_, 0); }
 
@@ -131,11 +131,11 @@ Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional
   return out;
 }
 
-Migrant::Migrant(std::unique_ptr<MigrantBody> body, ConnectRequest&& request)
+DetachedRequest::DetachedRequest(std::unique_ptr<DetachedRequestBody> body, ConnectRequest&& request)
     : body_(std::move(body)), request_(std::move(request)) {}
-Migrant::Migrant(Migrant&& other) noexcept = default;
-Migrant& Migrant::operator=(Migrant&& other) noexcept = default;
-Migrant::~Migrant() = default;
+DetachedRequest::DetachedRequest(DetachedRequest&& other) noexcept = default;
+DetachedRequest& DetachedRequest::operator=(DetachedRequest&& other) noexcept = default;
+DetachedRequest::~DetachedRequest() = default;
 
 Manager::Manager(Provider& provider, const ManagerOptions& options)
     : provider_(provider),
@@ -205,7 +205,7 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
     return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; must be at least 1");
   const auto whole = with_liveness(options, core_->liveness);
   if (!whole) return tl::unexpected(whole.error());
-  Issued issued(*core_, *channel_);
+  NewId issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->pending.open(id, options.pending_max);
@@ -234,7 +234,7 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
   if (const auto sound = check(peer, options); !sound) return tl::unexpected(sound.error());
   const auto whole = with_liveness(options, core_->liveness);
   if (!whole) return tl::unexpected(whole.error());
-  Issued issued(*core_, *channel_);
+  NewId issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
@@ -256,7 +256,7 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
                 options.timeout.count());
   const auto route = provider_.resolve(peer, options.local);
   if (!route) return tl::unexpected(route.error());
-  Issued issued(*core_, *channel_);
+  NewId issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
@@ -294,20 +294,20 @@ Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
   return {};
 }
 
-Result<Migrant> Manager::detach(ConnectRequest&& request) {
+Result<DetachedRequest> Manager::detach(ConnectRequest&& request) {
   if (!request.id) return no_id();
   if (request.id.manager_ != this || !has(request.id.number()))
     return fail(Errc::invalid_argument, "the request is another Manager's; detach() it from the one that announced it");
   auto body = provider_.detach(request.id.number());
   if (!body) return tl::unexpected(body.error());
   request.id = request.listener = Id();
-  return Migrant(std::move(*body), std::move(request));
+  return DetachedRequest(std::move(*body), std::move(request));
 }
 
-Result<Id> Manager::adopt(Migrant&& migrant) {
+Result<Id> Manager::adopt(DetachedRequest&& migrant) {
   if (auto here = check_host(); !here) return tl::unexpected(here.error());
   if (!migrant) return fail(Errc::invalid_argument, "the Migrant is empty: it was adopted already, or moved from");
-  Issued issued(*core_, *channel_);
+  NewId issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   Endpoint& endpoint = *core_->ids.find(id);

@@ -86,7 +86,7 @@ EndpointId Pending::make_room() {
   return who;
 }
 
-Turned* Pending::turned(EndpointId listener) {
+TurnedAwayPeers* Pending::turned(EndpointId listener) {
   Listener* l = find(listener);
   return l == nullptr ? nullptr : &l->turned;
 }

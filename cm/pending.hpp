@@ -13,11 +13,11 @@
 namespace parley::cm {
 
 /// The limit that is reached.
-enum class Scarce : std::uint8_t { pending_max, endpoints_max, streams };
+enum class ReachedLimit : std::uint8_t { pending_max, endpoints_max, streams };
 
 /// Peers that were turned away and not yet reported to the user.
-struct Turned {
-  Scarce scarce = Scarce::pending_max;
+struct TurnedAwayPeers {
+  ReachedLimit scarce = ReachedLimit::pending_max;
   std::uint64_t gave_way = 0, refused = 0;
   Address peer{};
   std::optional<Duration> waited{};  // of that peer; none for a newcomer
@@ -55,12 +55,12 @@ class Pending {
   EndpointId make_room();
 
   /// The data of the next TurnedAway of this listener. Null: no such listener.
-  Turned* turned(EndpointId listener);
+  TurnedAwayPeers* turned(EndpointId listener);
 
  private:
   struct Listener {
     std::uint32_t pending_max;
-    Turned turned;
+    TurnedAwayPeers turned;
     Admission admission;  // at most pending_max plus the share
     explicit Listener(std::uint32_t max);
   };

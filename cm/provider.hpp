@@ -32,9 +32,9 @@ struct Route {
 
 /// A provider's data of a request between two Managers, without references to either. Destroying it ends the request like an
 /// undecided one.
-class MigrantBody {
+class DetachedRequestBody {
  public:
-  virtual ~MigrantBody() = default;
+  virtual ~DetachedRequestBody() = default;
 };
 
 class Provider {
@@ -85,7 +85,7 @@ class Provider {
 
   /// Only a request that waits for accept() or reject() and has no queue pair can be detached. Its id is released, and the peer
   /// is not notified. Errors: wrong_state, unsupported.
-  virtual Result<std::unique_ptr<MigrantBody>> detach(EndpointId endpoint) {
+  virtual Result<std::unique_ptr<DetachedRequestBody>> detach(EndpointId endpoint) {
     (void)endpoint;
     return fail(
         Errc::unsupported,
@@ -94,7 +94,8 @@ class Provider {
   }
   /// A new id starts with a request that waits for accept() or reject(); the Manager queues the event. `body` is unchanged if the
   /// call fails. Errors: unsupported (of another provider), no_space.
-  virtual Result<void> adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& body, const ConnectRequest& request) {
+  virtual Result<void> adopt(EndpointId endpoint, std::unique_ptr<DetachedRequestBody>& body,
+                             const ConnectRequest& request) {
     (void)endpoint, (void)body, (void)request;
     return fail(Errc::unsupported,
                 "this provider adopts no requests; adopt() it at a Manager like the one it comes from");

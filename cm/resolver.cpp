@@ -43,23 +43,23 @@ void Resolver::ask(EndpointId id, const Key& key, bool anew, Instant now) {
   }
 }
 
-std::optional<Resolver::Turn> Resolver::next(Instant now) {
+std::optional<Resolver::NextSearch> Resolver::next(Instant now) {
   if (!answered_.empty()) {
-    Turn turn = answered_.front();
+    NextSearch turn = answered_.front();
     leave(turn.id);
     return turn;
   }
   while (!queue_.empty() && under_way_ < policy_.searches_max) {
     PendingQuery& query = queries_.at(queue_.front());
     Peer& peer = query.peer->second;
-    Turn turn{.id = queue_.front()};
+    NextSearch turn{.id = queue_.front()};
     if (const NotFound* failed = known_failure(query, now)) {
       turn.failed = *failed;
       turn.at = peer.since;
       leave(turn.id);
       return turn;
     }
-    const bool leads = std::holds_alternative<Found>(peer.known) && fresh(peer, now);
+    const bool leads = std::holds_alternative<FoundPath>(peer.known) && fresh(peer, now);
     if (peer.under_way != 0 && !leads && !query.alone) {
       // One search is enough to find that a peer does not exist. The other places are for other peers.
       query.where = Where::follows;
@@ -75,9 +75,9 @@ std::optional<Resolver::Turn> Resolver::next(Instant now) {
   return std::nullopt;
 }
 
-const Found* Resolver::known(const Key& key, Instant now) const {
+const FoundPath* Resolver::known(const Key& key, Instant now) const {
   const auto at = peers_.find(key);
-  return at != peers_.end() && fresh(at->second, now) ? std::get_if<Found>(&at->second.known) : nullptr;
+  return at != peers_.end() && fresh(at->second, now) ? std::get_if<FoundPath>(&at->second.known) : nullptr;
 }
 
 Instant Resolver::known_since(const Key& key) const {
@@ -86,13 +86,13 @@ Instant Resolver::known_since(const Key& key) const {
 }
 
 /// Removes the id from all tables. The peer's entry stays: the caller must call tidy().
-Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, PendingQuery>::iterator query) noexcept {
+Resolver::Peers::iterator Resolver::remove_query(std::map<EndpointId, PendingQuery>::iterator query) noexcept {
   const auto peer = query->second.peer;
   switch (query->second.where) {
     case Where::queue: queue_.erase(query->second.place); break;
     case Where::follows: peer->second.followers.erase(query->second.place); break;
     case Where::answered:
-      std::erase_if(answered_, [id = query->first](const Turn& turn) { return turn.id == id; });
+      std::erase_if(answered_, [id = query->first](const NextSearch& turn) { return turn.id == id; });
       break;
     case Where::under_way:
       --peer->second.under_way;
@@ -114,7 +114,8 @@ void Resolver::drop(Peer& peer) noexcept {
   peer.known = {};
 }
 
-void Resolver::keep(Peer& peer, std::variant<std::monostate, Found, NotFound> what, Duration how_long, Instant now) {
+void Resolver::keep(Peer& peer, std::variant<std::monostate, FoundPath, NotFound> what, Duration how_long,
+                    Instant now) {
   drop(peer);
   if (how_long <= Duration{}) return;
   if (known_ >= policy_.known_max) forget_if([&](const auto& entry) { return !fresh(entry.second, now); });
@@ -129,7 +130,7 @@ void Resolver::tidy(Peers::iterator peer) noexcept {
   if (peer->second.askers == 0 && std::holds_alternative<std::monostate>(peer->second.known)) peers_.erase(peer);
 }
 
-void Resolver::found(EndpointId id, Found way, Instant now) {
+void Resolver::found(EndpointId id, FoundPath way, Instant now) {
   const auto at = queries_.find(id);
   if (at == queries_.end() || at->second.where != Where::under_way) return;
   const auto peer = at->second.peer;
@@ -139,7 +140,7 @@ void Resolver::found(EndpointId id, Found way, Instant now) {
   }
   queue_.splice(queue_.begin(), peer->second.followers);
   keep(peer->second, std::move(way), policy_.found_kept, now);
-  tidy(take_out(at));
+  tidy(remove_query(at));
 }
 
 void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
@@ -156,11 +157,11 @@ void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
     peer->second.followers.clear();
     keep(peer->second, failed, policy_.failed_kept, now);
   }
-  tidy(take_out(at));
+  tidy(remove_query(at));
 }
 
 void Resolver::leave(EndpointId id) noexcept {
-  if (const auto at = queries_.find(id); at != queries_.end()) tidy(take_out(at));
+  if (const auto at = queries_.find(id); at != queries_.end()) tidy(remove_query(at));
 }
 
 template <class Of>
@@ -181,7 +182,7 @@ void Resolver::forget(const Address& peer) {
 
 void Resolver::forget(const Device& device) {
   forget_if([&](const auto& entry) {
-    const Found* way = std::get_if<Found>(&entry.second.known);
+    const FoundPath* way = std::get_if<FoundPath>(&entry.second.known);
     return way != nullptr && way->device == &device;
   });
 }

@@ -16,7 +16,7 @@
 namespace parley::cm {
 
 /// A path that was found.
-struct Found {
+struct FoundPath {
   /// Null, or without a reason: it is only known that the peer exists.
   Device* device = nullptr;
   Address local{};
@@ -45,7 +45,7 @@ class Resolver {
     auto operator<=>(const Key&) const = default;
   };
   /// A search may start; or is not needed, because its failure is known since `at`.
-  struct Turn {
+  struct NextSearch {
     EndpointId id = 0;
     std::optional<NotFound> failed{};
     Instant at{};
@@ -54,15 +54,15 @@ class Resolver {
   /// An id needs a path; next() returns it when it is its turn. `anew`: a later attempt, which does not accept known answers.
   void ask(EndpointId id, const Key& key, bool anew, Instant now);
   /// The next id. Its search is in progress from now on, unless it fails because of a known answer.
-  std::optional<Turn> next(Instant now);
+  std::optional<NextSearch> next(Instant now);
   bool has_turn() const { return !answered_.empty() || (!queue_.empty() && under_way_ < policy_.searches_max); }
   /// A path that was found recently enough to be used without a search. Null: none. Valid until the next call.
-  const Found* known(const Key& key, Instant now) const;
+  const FoundPath* known(const Key& key, Instant now) const;
   /// When that path was found.
   Instant known_since(const Key& key) const;
 
   /// The search of an id ended; ids that wait for the same answer continue.
-  void found(EndpointId id, Found way, Instant now);
+  void found(EndpointId id, FoundPath way, Instant now);
   void not_found(EndpointId id, const Failure& why, Instant now);
   /// The id no longer needs an answer, or gave up its search; its slot is free. Needs no memory.
   void leave(EndpointId id) noexcept;
@@ -78,7 +78,7 @@ class Resolver {
  private:
   using Ids = std::list<EndpointId>;
   struct Peer {
-    std::variant<std::monostate, Found, NotFound> known;
+    std::variant<std::monostate, FoundPath, NotFound> known;
     Instant since{}, until{};
     std::size_t askers = 0;  // number in queries_
     std::uint32_t under_way = 0;
@@ -96,8 +96,8 @@ class Resolver {
 
   static bool fresh(const Peer& peer, Instant now) { return now < peer.until; }
   const NotFound* known_failure(const PendingQuery& query, Instant now) const;
-  Peers::iterator take_out(std::map<EndpointId, PendingQuery>::iterator query) noexcept;
-  void keep(Peer& peer, std::variant<std::monostate, Found, NotFound> what, Duration how_long, Instant now);
+  Peers::iterator remove_query(std::map<EndpointId, PendingQuery>::iterator query) noexcept;
+  void keep(Peer& peer, std::variant<std::monostate, FoundPath, NotFound> what, Duration how_long, Instant now);
   void drop(Peer& peer) noexcept;
   void tidy(Peers::iterator peer) noexcept;
   template <class Of>
@@ -107,7 +107,7 @@ class Resolver {
   Peers peers_;                                 // with ids that ask: at most one per id; only known: at most known_max
   std::map<EndpointId, PendingQuery> queries_;  // one entry per id
   Ids queue_;                                   // ids in queries_
-  std::deque<Turn> answered_;                   // ids in queries_
+  std::deque<NextSearch> answered_;             // ids in queries_
   std::size_t known_ = 0;                       // number in peers_ with a known answer
   std::uint32_t under_way_ = 0;                 // at most searches_max
 };

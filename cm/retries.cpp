@@ -65,7 +65,7 @@ Duration Retries::spread(Duration back_off) {
   return back_off - Duration(static_cast<std::int64_t>(rng_.between(0, half)));
 }
 
-std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why, Instant now) {
+std::optional<Retries::NextAttempt> Retries::next(EndpointId id, const Failure& why, Instant now) {
   const auto found = plans_.find(id);
   if (found == plans_.end()) return std::nullopt;
   Plan& plan = found->second;
@@ -84,7 +84,7 @@ std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why, I
     plan.at = 0;
     plan.back_off = plan.back_off > plan.retry.cap / 2 ? plan.retry.cap : 2 * plan.back_off;
   }
-  return Again{plan.peers[plan.at], wait};
+  return NextAttempt{plan.peers[plan.at], wait};
 }
 
 std::uint32_t Retries::attempts(EndpointId id) const {

@@ -21,7 +21,7 @@ bool may_pass(const Failure& why);
 
 class Retries {
  public:
-  struct Again {
+  struct NextAttempt {
     Address peer;
     Duration wait{};  ///< random, between half of the back-off and all of it
   };
@@ -35,7 +35,7 @@ class Retries {
   /// The first attempt starts; the time limit for all attempts runs from now.
   void begin(EndpointId id, Instant now);
   /// The next attempt after the failure `why`; none: the failure is final.
-  std::optional<Again> next(EndpointId id, const Failure& why, Instant now);
+  std::optional<NextAttempt> next(EndpointId id, const Failure& why, Instant now);
   /// Attempts of that plan, including those that next() returned.
   std::uint32_t attempts(EndpointId id) const;
   bool has_plan(EndpointId id) const { return plans_.contains(id); }

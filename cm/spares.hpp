@@ -9,11 +9,11 @@
 namespace parley::cm {
 
 template <class T>
-class Spares {
+class FreeList {
  public:
   static constexpr std::size_t most = 64;
 
-  Spares() { kept_.reserve(most); }
+  FreeList() { kept_.reserve(most); }
   bool full() const { return kept_.size() == most; }
   /// An object as it was kept; an empty T: none is kept.
   T take() {
@@ -33,7 +33,7 @@ class Spares {
 
 /// Like std::make_unique, but reuses a kept object if there is one.
 template <class T>
-std::unique_ptr<T> make_from(Spares<std::unique_ptr<T>>& spares) {
+std::unique_ptr<T> make_from(FreeList<std::unique_ptr<T>>& spares) {
   std::unique_ptr<T> out = spares.take();
   if (out == nullptr) return std::make_unique<T>();
   *out = T{};

@@ -14,7 +14,7 @@ namespace {
 
 using NicFields = trace::Established::Nic;
 
-struct Teller {
+struct TraceVisitor {
   const trace::Scope& scope;
   std::string_view device;
 
@@ -64,74 +64,75 @@ struct Teller {
 };
 
 enum class Side : std::uint8_t { initiator, responder, either };
-enum class Over : std::uint8_t { ib, sidr, iwarp };
-enum class Turn : std::uint8_t { any, first, answer };
+enum class Protocol : std::uint8_t { ib, sidr, iwarp };
+enum class Occurrence : std::uint8_t { any, first, answer };
 
-struct Implied {
+struct ImpliedMessage {
   std::string_view by;
   Side side;
-  Over over;
+  Protocol over;
   bool sent;
   std::string_view kind;
-  Turn turn = Turn::any;
+  Occurrence turn = Occurrence::any;
 };
 
 // InfiniBand's CM: IBA 1.x §12.6. An iWARP device reports the whole set-up in one event, after TCP and both MPA frames.
 // It has no row for REJECTED: its drivers report a Reply that rejects and a reset in the same way.
-constexpr std::array<Implied, 24> implied{{
-    {"rdma_connect", Side::initiator, Over::ib, true, "REQ"},
-    {"CONNECT_REQUEST", Side::responder, Over::ib, false, "REQ"},
-    {"rdma_accept", Side::responder, Over::ib, true, "REP"},
-    {"CONNECT_RESPONSE", Side::initiator, Over::ib, false, "REP"},
-    {"rdma_establish", Side::initiator, Over::ib, true, "RTU"},
-    {"ESTABLISHED", Side::responder, Over::ib, false, "RTU"},
-    {"rdma_reject", Side::either, Over::ib, true, "REJ"},
-    {"REJECTED", Side::either, Over::ib, false, "REJ"},
+constexpr std::array<ImpliedMessage, 24> implied{{
+    {"rdma_connect", Side::initiator, Protocol::ib, true, "REQ"},
+    {"CONNECT_REQUEST", Side::responder, Protocol::ib, false, "REQ"},
+    {"rdma_accept", Side::responder, Protocol::ib, true, "REP"},
+    {"CONNECT_RESPONSE", Side::initiator, Protocol::ib, false, "REP"},
+    {"rdma_establish", Side::initiator, Protocol::ib, true, "RTU"},
+    {"ESTABLISHED", Side::responder, Protocol::ib, false, "RTU"},
+    {"rdma_reject", Side::either, Protocol::ib, true, "REJ"},
+    {"REJECTED", Side::either, Protocol::ib, false, "REJ"},
     // If both sides disconnect at once, the kernel reports the peer's DREQ like a DREP.
-    {"rdma_disconnect", Side::either, Over::ib, true, "DREQ", Turn::first},
-    {"rdma_disconnect", Side::either, Over::ib, true, "DREP", Turn::answer},
-    {"DISCONNECTED", Side::either, Over::ib, false, "DREQ", Turn::first},
-    {"DISCONNECTED", Side::either, Over::ib, false, "DREP", Turn::answer},
-    {"rdma_connect", Side::initiator, Over::sidr, true, "SIDR_REQ"},
-    {"CONNECT_REQUEST", Side::responder, Over::sidr, false, "SIDR_REQ"},
-    {"rdma_accept", Side::responder, Over::sidr, true, "SIDR_REP"},
-    {"rdma_reject", Side::responder, Over::sidr, true, "SIDR_REP"},
-    {"ESTABLISHED", Side::initiator, Over::sidr, false, "SIDR_REP"},
-    {"CONNECT_REQUEST", Side::responder, Over::iwarp, false, "Request"},
-    {"rdma_accept", Side::responder, Over::iwarp, true, "Reply"},
-    {"rdma_reject", Side::responder, Over::iwarp, true, "Reply"},
-    {"ESTABLISHED", Side::initiator, Over::iwarp, true, "Request"},
-    {"ESTABLISHED", Side::initiator, Over::iwarp, false, "Reply"},
-    {"CONNECT_RESPONSE", Side::initiator, Over::iwarp, true, "Request"},
-    {"CONNECT_RESPONSE", Side::initiator, Over::iwarp, false, "Reply"},
+    {"rdma_disconnect", Side::either, Protocol::ib, true, "DREQ", Occurrence::first},
+    {"rdma_disconnect", Side::either, Protocol::ib, true, "DREP", Occurrence::answer},
+    {"DISCONNECTED", Side::either, Protocol::ib, false, "DREQ", Occurrence::first},
+    {"DISCONNECTED", Side::either, Protocol::ib, false, "DREP", Occurrence::answer},
+    {"rdma_connect", Side::initiator, Protocol::sidr, true, "SIDR_REQ"},
+    {"CONNECT_REQUEST", Side::responder, Protocol::sidr, false, "SIDR_REQ"},
+    {"rdma_accept", Side::responder, Protocol::sidr, true, "SIDR_REP"},
+    {"rdma_reject", Side::responder, Protocol::sidr, true, "SIDR_REP"},
+    {"ESTABLISHED", Side::initiator, Protocol::sidr, false, "SIDR_REP"},
+    {"CONNECT_REQUEST", Side::responder, Protocol::iwarp, false, "Request"},
+    {"rdma_accept", Side::responder, Protocol::iwarp, true, "Reply"},
+    {"rdma_reject", Side::responder, Protocol::iwarp, true, "Reply"},
+    {"ESTABLISHED", Side::initiator, Protocol::iwarp, true, "Request"},
+    {"ESTABLISHED", Side::initiator, Protocol::iwarp, false, "Reply"},
+    {"CONNECT_RESPONSE", Side::initiator, Protocol::iwarp, true, "Request"},
+    {"CONNECT_RESPONSE", Side::initiator, Protocol::iwarp, false, "Reply"},
 }};
 
-bool fits(const Implied& row, const RdmaCmStep& told) {
-  const Over over = told.iwarp ? Over::iwarp : told.datagrams ? Over::sidr : Over::ib;
+bool fits(const ImpliedMessage& row, const RdmaCmStep& told) {
+  const Protocol over = told.iwarp ? Protocol::iwarp : told.datagrams ? Protocol::sidr : Protocol::ib;
   if (row.by != told.by || row.over != over) return false;
   if (row.side != Side::either && (row.side == Side::initiator) != told.initiator) return false;
   // A status other than 0 means that the disconnect got no answer: it implies no message.
-  if (row.turn != Turn::any && ((row.turn == Turn::answer) != told.answer || told.status != 0)) return false;
+  if (row.turn != Occurrence::any && ((row.turn == Occurrence::answer) != told.answer || told.status != 0))
+    return false;
   return true;
 }
 
 }  // namespace
 
-std::string_view limit_word(Scarce scarce) {
+std::string_view limit_word(ReachedLimit scarce) {
   switch (scarce) {
-    case Scarce::pending_max: return "pending_max";
-    case Scarce::endpoints_max: return "endpoints_max";
-    case Scarce::streams: return "streams_max";
+    case ReachedLimit::pending_max: return "pending_max";
+    case ReachedLimit::endpoints_max: return "endpoints_max";
+    case ReachedLimit::streams: return "streams_max";
   }
   return "unknown";
 }
 
 void trace_event(const trace::Scope& scope, const Event& event, std::string_view device) {
-  std::visit(Teller{scope, device}, event);
+  std::visit(TraceVisitor{scope, device}, event);
 }
 
 void trace_kernel_messages(const trace::Scope& scope, const RdmaCmStep& told) {
-  for (const Implied& row : implied)
+  for (const ImpliedMessage& row : implied)
     if (fits(row, told))
       scope.record(trace::KernelMessage{.sent = row.sent,
                                         .kind = row.kind,

@@ -11,7 +11,7 @@
 namespace parley::cm {
 
 /// The limit that is reached, as in the trace: "pending_max".
-std::string_view limit_word(Scarce scarce);
+std::string_view limit_word(ReachedLimit scarce);
 
 /// An event for the user. `device`: the NIC's name, for a connection on a NIC.
 void trace_event(const trace::Scope& scope, const Event& event, std::string_view device = {});

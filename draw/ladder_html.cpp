@@ -58,7 +58,7 @@ class Page {
   }
 
  private:
-  struct Place {
+  struct RowPosition {
     std::size_t sent = 0, arrived = 0;  // numbers of events; arrived 0: never
     int y = 0, tip = 0, height = 0;
     std::size_t gap = 0;  // the event of the gap before; 0: none
@@ -83,7 +83,7 @@ class Page {
   void life_lines();
   void down_times(std::uint32_t column);
   void row(std::size_t i);
-  void frame_row(const LadderRow& r, const Place& at);
+  void frame_row(const LadderRow& r, const RowPosition& at);
   void label(const LadderRow& r, std::uint64_t x, int y, std::string_view anchor);
   int screen_for(std::size_t n) const;
   std::string in_parts(const std::string& text) const;
@@ -104,7 +104,7 @@ class Page {
   const Ladder& p_;
   const Provenance* provenance_;
   std::vector<Event> events_;  // numbered from 1
-  std::vector<Place> places_;
+  std::vector<RowPosition> places_;
   int height_ = 0;
   std::string out_;
 };
@@ -154,7 +154,7 @@ void Page::lay_out() {
   int y = top;
   std::size_t last = ~std::size_t{0};  // the row of the previous event, if that began a row
   for (const Event& e : events_) {
-    Place& at = places_[e.row];
+    RowPosition& at = places_[e.row];
     const LadderRow& r = p_.rows[e.row];
     switch (e.what) {
       case Event::What::gap:
@@ -384,7 +384,7 @@ void Page::label(const LadderRow& r, std::uint64_t at, int y, std::string_view a
   out_ += "</text>";
 }
 
-void Page::frame_row(const LadderRow& r, const Place& at) {
+void Page::frame_row(const LadderRow& r, const RowPosition& at) {
   const auto wire = [&](std::uint32_t to) {
     const std::uint64_t a = x(r.from), b = x(to);
     const std::uint64_t end = lost(r) ? (b > a ? a + (b - a) * 62 / 100 : a - (a - b) * 62 / 100) : b;
@@ -411,7 +411,7 @@ void Page::frame_row(const LadderRow& r, const Place& at) {
 
 void Page::row(std::size_t i) {
   const LadderRow& r = p_.rows[i];
-  const Place& at = places_[i];
+  const RowPosition& at = places_[i];
   if (at.gap != 0) {
     out_ += fmt::format(
         "<g class=\"gap\" data-s=\"{}\" data-h=\"{}\" transform=\"translate(0,{})\"><line x1=\"0\" x2=\"100%\" "

@@ -43,24 +43,24 @@ inline int lock_recording(const std::string& name, int flags = 0) {
   return -1;
 }
 
-enum class Begun {
+enum class RecordingStart {
   ready,   ///< the file is empty, its name has "%p", or it is not a regular file
   in_use,  ///< another process is recording it; it stays as it is
   failed,  ///< it cannot be created or emptied, for the reason in errno
 };
 
 /// Empties what an earlier run recorded there.
-inline Begun begin_recording(const std::string& name) {
+inline RecordingStart begin_recording(const std::string& name) {
   struct stat is {};
   if (name.find(process_mark) != std::string::npos || (::stat(name.c_str(), &is) == 0 && !S_ISREG(is.st_mode)))
-    return Begun::ready;
+    return RecordingStart::ready;
   const int fd = lock_recording(name);
-  if (fd < 0) return errno == EWOULDBLOCK ? Begun::in_use : Begun::failed;
+  if (fd < 0) return errno == EWOULDBLOCK ? RecordingStart::in_use : RecordingStart::failed;
   const bool emptied = ::ftruncate(fd, 0) == 0;
   const int why = errno;
   ::close(fd);
   errno = why;
-  return emptied ? Begun::ready : Begun::failed;
+  return emptied ? RecordingStart::ready : RecordingStart::failed;
 }
 
 /// A stream of the descriptor, which is closed if there can be none. Null, with errno.
@@ -84,7 +84,7 @@ inline std::FILE* retake_recording(const std::string& name) {
 /// The file for the recording of process `pid`: `name` itself while it is empty, or else of_process(), with the next
 /// number for which there is no file: processes of several containers have the same numbers. `name` becomes the name
 /// that was used. Null, with errno: it cannot be created.
-inline std::FILE* take_recording(std::string& name, pid_t pid) {
+inline std::FILE* claim_recording(std::string& name, pid_t pid) {
   if (name.find(process_mark) == std::string::npos) {
     const int fd = lock_recording(name);
     if (fd < 0 && errno != EWOULDBLOCK) return nullptr;

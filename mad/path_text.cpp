@@ -52,7 +52,7 @@ Or<Gid> parse_gid(std::string_view text) {
 }
 
 /// Parses the part after '%': "mlx5_0/1", "mlx5_0". Returns what is wrong, or nothing.
-std::string take_device(std::string_view text, PathText& out) {
+std::string parse_device(std::string_view text, PathText& out) {
   const std::size_t slash = text.find('/');
   out.device = text.substr(0, slash);
   if (out.device.empty()) return "'%' must be followed by a device: mlx5_0 or mlx5_0/1";
@@ -71,7 +71,7 @@ Or<PathText> by_gid(std::string_view text) {
   const auto gid = parse_gid(text.substr(0, percent));
   if (!gid) return wrong(gid.error());
   if (percent != std::string_view::npos)
-    if (std::string why = take_device(text.substr(percent + 1), out); !why.empty()) return wrong(std::move(why));
+    if (std::string why = parse_device(text.substr(percent + 1), out); !why.empty()) return wrong(std::move(why));
   out.gid = *gid;
   return out;
 }

@@ -19,7 +19,7 @@
 
 namespace parley::mad {
 
-/// The parsed text. A GID or GUID has no LID in `path`: resolve_text() (mad/ask.hpp) gets it from subnet
+/// The parsed text. A GID or GUID has no LID in `path`: resolve_text() (mad/text_request.hpp) gets it from subnet
 /// administration.
 struct PathText {
   Path path;

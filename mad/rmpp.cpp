@@ -236,14 +236,14 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
     const Datagram whole = *next;
     next.reset();
     ++received_;
-    take_in_order(whole);
+    accept_in_order(whole);
     if ((whole[26] & flags::last) != 0 && outcome_ == Outcome::under_way) finish(now, whole);
   }
   if (outcome_ == Outcome::failed || received_ == before) return;
   if (outcome_ == Outcome::done || received_ >= window_last_) acknowledge();  // at once after the first: a window of 1
 }
 
-void Receiver::take_in_order(ConstBytes mad) {
+void Receiver::accept_in_order(ConstBytes mad) {
   const ConstBytes data = mad.subspan(header_of(mad));
   if (const auto objection = objection_to_length(mad)) return give_up(mad, *objection);
   if (message_.size() + data_octets(mad) > options_.octets_max + header_of(mad))

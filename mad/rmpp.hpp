@@ -125,7 +125,7 @@ class Receiver {
 
  private:
   void handle_data(Instant now, ConstBytes mad);
-  void take_in_order(ConstBytes mad);
+  void accept_in_order(ConstBytes mad);
   std::optional<RmppStatus> objection_to_length(ConstBytes mad) const;
   void finish(Instant now, ConstBytes last);
   void acknowledge();

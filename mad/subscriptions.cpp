@@ -62,17 +62,17 @@ bool agree(const InformInfoRecord& a, const InformInfoRecord& b, std::uint64_t m
 Bytes octets_of(const std::optional<Datagram>& reply) { return reply ? Bytes(reply->begin(), reply->end()) : Bytes(); }
 
 /// Calls end_report() at the end of the task, whatever the reason.
-struct Under {
+struct ReportGuard {
   Subscriptions& subscriptions;
   std::uint32_t id;
   std::optional<Fault> fault = Fault::cancelled;
-  ~Under() { subscriptions.end_report(id, fault); }
+  ~ReportGuard() { subscriptions.end_report(id, fault); }
 };
 
 Task<> tell(Port& port, Subscriptions& subscriptions, std::uint32_t id, Bytes body, std::size_t& answered) {
   const std::optional<Path> path = subscriptions.begin_report(id);
   if (!path) co_return;
-  Under under{subscriptions, id};
+  ReportGuard under{subscriptions, id};
   const Rpc rpc{.mgmt_class = MgmtClass::subn_adm, .method = Method::report, .attribute = Notice::attribute};
   const Reply<RawReply> reply = co_await port.raw(*path, rpc, body);
   under.fault = reply ? std::nullopt : std::optional(reply.error().fault());

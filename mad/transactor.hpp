@@ -162,7 +162,7 @@ class Transactor {
   void handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad);
   void handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad);
   void after_transfer(Instant now, Transaction& t);
-  void take_reply(Transaction& t, const Address& from, ConstBytes mad);
+  void accept_reply(Transaction& t, const Address& from, ConstBytes mad);
   rmpp::Options reply_options() const;
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
@@ -178,12 +178,12 @@ class Transactor {
   const Packet* poll_lingering();
   const Packet* poll_posted();
   void handle_request(Instant now, const Address& from, ConstBytes mad);
-  void take_request(const Address& from, Bytes mad);
+  void accept_request(const Address& from, Bytes mad);
   void handle_segment(Instant now, const Address& from, ConstBytes mad);
   void begin_long_request(Instant now, const Address& from, ConstBytes mad);
   void keep_long_request(std::unique_ptr<Transfer> transfer, const Address& from, ConstBytes mad);
   void after_segment(Lingering& request);
-  void say(const Address& to, ConstBytes mad);
+  void send_unrequested(const Address& to, ConstBytes mad);
   Result<void> post_long(const Address& to, ConstBytes mad);
   Instant replies_deadline() const;
   void handle_replies_due(Instant now);

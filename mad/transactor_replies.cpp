@@ -128,7 +128,7 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     ++counters_.answered;
     return finish(t, Fault::no_space, longer_than_limit);
   }
-  take_reply(t, from, mad);
+  accept_reply(t, from, mad);
   const bool whole = mad.size() == t.request.size() || (carries_whole(mad) && is_rmpp(mad));
   if (!whole) {
     ++counters_.answered;
@@ -144,7 +144,7 @@ rmpp::Options Transactor::reply_options() const {
   return out;
 }
 
-void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad) {
+void Transactor::accept_reply(Transaction& t, const Address& from, ConstBytes mad) {
   t.from = from;
   t.long_reply.clear();
   t.reply_size = std::min(mad.size(), t.reply.size());
@@ -357,9 +357,9 @@ void Transactor::abandon(const Transaction& t) {
   constexpr auto why = wire::mad::RmppStatus::unspecified;
   try {
     if (receiver && !receiver->message().empty())
-      say(t.to, rmpp::refusal(receiver->message(), why));
+      send_unrequested(t.to, rmpp::refusal(receiver->message(), why));
     else if (sender && sender->is_heard())
-      say(t.to, rmpp::abort_of(t.long_request, why));
+      send_unrequested(t.to, rmpp::abort_of(t.long_request, why));
   } catch (...) {  // no memory: the other side waits for its time limit
   }
 }

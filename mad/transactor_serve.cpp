@@ -25,12 +25,12 @@ constexpr auto is_over = [](const auto& each) { return each->transfer->deadline(
 }  // namespace
 
 void Transactor::handle_request(Instant now, const Address& from, ConstBytes mad) {
-  if (!is_rmpp(mad) || is_cut(mad) || carries_whole(mad)) return take_request(from, Bytes(mad.begin(), mad.end()));
+  if (!is_rmpp(mad) || is_cut(mad) || carries_whole(mad)) return accept_request(from, Bytes(mad.begin(), mad.end()));
   if (mad.size() == PARLEY_IB_MAD_LEN) return handle_segment(now, from, mad);
   ++counters_.malformed;
 }
 
-void Transactor::take_request(const Address& from, Bytes mad) {
+void Transactor::accept_request(const Address& from, Bytes mad) {
   if (!serves_ || requests_.size() >= requests_max) {
     ++counters_.unasked;
     return;
@@ -81,7 +81,7 @@ void Transactor::begin_long_request(Instant now, const Address& from, ConstBytes
   receiver.handle(now, mad);
   if (receiver.failure()) {
     ++counters_.unfinished;
-    if (transfer->poll()) say(from, *transfer->out);
+    if (transfer->poll()) send_unrequested(from, *transfer->out);
   } else if (receiver.message().empty()) {
     ++counters_.unexpected;  // a later segment of a transfer that is over
   } else {
@@ -94,7 +94,7 @@ void Transactor::keep_long_request(std::unique_ptr<Transfer> transfer, const Add
   const auto coming = static_cast<std::size_t>(std::count_if(long_requests_.begin(), long_requests_.end(), comes));
   if (transfer->under_way() && coming >= options_.long_requests_max) {
     ++counters_.unfinished;
-    return say(from, rmpp::refusal(mad, RmppStatus::resources_exhausted));
+    return send_unrequested(from, rmpp::refusal(mad, RmppStatus::resources_exhausted));
   }
   if (long_requests_.size() - coming >= ended_max) {
     const auto oldest = std::find_if_not(long_requests_.begin(), long_requests_.end(), comes);
@@ -106,14 +106,14 @@ void Transactor::keep_long_request(std::unique_ptr<Transfer> transfer, const Add
 
 void Transactor::after_segment(Lingering& request) {
   rmpp::Receiver& receiver = *request.transfer->receiver;
-  if (request.transfer->poll()) say(request.to, *std::exchange(request.transfer->out, std::nullopt));
+  if (request.transfer->poll()) send_unrequested(request.to, *std::exchange(request.transfer->out, std::nullopt));
   if (receiver.failure()) ++counters_.unfinished;
   const bool is_whole = receiver.outcome() == Outcome::done && !receiver.message().empty();  // not yet taken
-  if (is_whole) take_request(request.to, receiver.take_message());
+  if (is_whole) accept_request(request.to, receiver.take_message());
 }
 
 /// Queues a packet of RMPP about a segment. Without room it is lost, as on a wire.
-void Transactor::say(const Address& to, ConstBytes mad) {
+void Transactor::send_unrequested(const Address& to, ConstBytes mad) {
   if (posted_.size() < posted_max) posted_.emplace_back(to, Bytes(mad.begin(), mad.end()));
 }
 

@@ -10,7 +10,7 @@
 namespace parley::mad {
 
 /// Requests that a program answers.
-struct Served {
+struct ServedClass {
   std::uint8_t mgmt_class, class_version = 1;
   std::uint32_t oui = 0;                       ///< for vendor classes with an OUI
   std::span<const wire::mad::Method> methods;  ///< of the requests
@@ -37,7 +37,7 @@ class Transport {
   virtual Result<std::optional<Received>> receive() = 0;
   /// Registers for these requests, if the transport delivers requests only to the program that has registered. Errors:
   /// another program has registered; the transport delivers no requests.
-  virtual Result<void> serve(const Served&) { return {}; }
+  virtual Result<void> serve(const ServedClass&) { return {}; }
   /// True once after local() has changed.
   virtual bool poll_changed() = 0;
   /// For poll(2) or epoll; -1: there is none (memory, the simulator).

@@ -85,7 +85,7 @@ inline std::size_t Deframer::head_size() const {
   return options_.markers && position_ % interval == 0 ? marker_size + length_size : length_size;
 }
 
-inline bool Deframer::measure(ConstBytes head, Shape& shape) {
+inline bool Deframer::measure(ConstBytes head, FpduSize& shape) {
   shape.lead = head_size() - length_size;
   shape.ulpdu_length = get_be16(head.data() + shape.lead);
   // RFC 5044 §3: a ULPDU has 1 to 64768 octets. Another length is refused before the CRC is checked, since the position
@@ -99,7 +99,7 @@ inline bool Deframer::measure(ConstBytes head, Shape& shape) {
 }
 
 /// Checks the markers and lists the parts of the ULPDU between them.
-inline bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduView& out) {
+inline bool Deframer::gather_pieces(ConstBytes covered, const FpduSize& shape, FpduView& out) {
   const std::uint8_t* const fpdu = covered.data();
   std::size_t wrong = shape.lead != 0 ? marker_pointer(fpdu) : 0;
   std::size_t at = shape.lead + length_size;
@@ -125,14 +125,14 @@ inline bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduVi
   return true;
 }
 
-inline DeframeStatus Deframer::examine(ConstBytes whole, const Shape& shape, FpduView& out) {
+inline DeframeStatus Deframer::examine(ConstBytes whole, const FpduSize& shape, FpduView& out) {
   if (!options_.markers) return deliver_bare(whole, shape.ulpdu_length, out);
   const ConstBytes covered = whole.first(shape.wire - crc_size);
   const std::uint32_t received = get_crc(covered.data() + covered.size());
   // The CRC is checked before the markers, because error 3 of RFC 5044 §8 implies that the CRC was correct.
   if (options_.crc && crc32c(covered) != received) [[unlikely]]
     return die(DeframeStatus::crc_error, position_ + covered.size());
-  if (!take_pieces(covered, shape, out)) return dead_;
+  if (!gather_pieces(covered, shape, out)) return dead_;
   out.ulpdu_length = shape.ulpdu_length;
   out.position = position_ + shape.lead;
   out.crc = received;
@@ -158,7 +158,7 @@ DeframeStatus Deframer::next(FpduView& out) {
     }
   }
   if (in_.size() < head_size()) return keep(0);
-  Shape shape;
+  FpduSize shape;
   if (!measure(in_, shape)) [[unlikely]]
     return dead_;
   if (in_.size() < shape.wire) return keep(shape.wire);
@@ -188,7 +188,7 @@ bool Deframer::top_up(std::size_t size) {
 
 DeframeStatus Deframer::next_carried(FpduView& out) {
   if (!top_up(head_size())) return DeframeStatus::need_more;
-  Shape shape;
+  FpduSize shape;
   if (!measure(carry_, shape)) return dead_;
   carry_.reserve(shape.wire);
   if (!top_up(shape.wire)) return DeframeStatus::need_more;
@@ -196,7 +196,7 @@ DeframeStatus Deframer::next_carried(FpduView& out) {
   return examine(carry_, shape, out);
 }
 
-std::size_t Deframer::first_wrong_marker(ConstBytes covered, const Shape& shape) const {
+std::size_t Deframer::first_wrong_marker(ConstBytes covered, const FpduSize& shape) const {
   if (shape.lead != 0 && marker_pointer(covered.data()) != 0) return 0;
   std::size_t marker = interval - position_ % interval;
   while (marker_pointer(covered.data() + marker) == marker - shape.lead) marker += interval;

@@ -51,7 +51,7 @@ class Deframer {
 
  private:
   /// An FPDU's dimensions, known once its ULPDU_Length is.
-  struct Shape {
+  struct FpduSize {
     std::size_t lead = 0;  ///< octets of a leading marker
     std::size_t wire = 0;  ///< octets in all
     std::uint16_t ulpdu_length = 0;
@@ -60,14 +60,14 @@ class Deframer {
   /// Octets until the next marker; without markers, more than any FPDU has.
   std::size_t before_marker() const { return ((0 - position_) & (fpdu::interval - 1)) | beyond_; }
   std::size_t head_size() const;
-  bool measure(ConstBytes head, Shape& shape);
+  bool measure(ConstBytes head, FpduSize& shape);
   DeframeStatus next_carried(FpduView& out);
   DeframeStatus keep(std::size_t wire);
   bool top_up(std::size_t size);
   DeframeStatus deliver_bare(ConstBytes whole, std::uint16_t ulpdu_length, FpduView& out);
-  DeframeStatus examine(ConstBytes whole, const Shape& shape, FpduView& out);
-  bool take_pieces(ConstBytes whole, const Shape& shape, FpduView& out);
-  std::size_t first_wrong_marker(ConstBytes covered, const Shape& shape) const;
+  DeframeStatus examine(ConstBytes whole, const FpduSize& shape, FpduView& out);
+  bool gather_pieces(ConstBytes whole, const FpduSize& shape, FpduView& out);
+  std::size_t first_wrong_marker(ConstBytes covered, const FpduSize& shape) const;
   DeframeStatus die(DeframeStatus why, std::uint64_t position);
 
   FramerOptions options_;

@@ -86,7 +86,7 @@ std::size_t Startup::handle_bytes(Instant now, ConstBytes in) {
   leftover_.clear();
   switch (state_) {
     case StartupState::wait_reply:
-    case StartupState::wait_request: return take_frame(now, in);
+    case StartupState::wait_request: return read_frame(now, in);
     case StartupState::wait_rtr_frame: return handle_rtr_frame(in);
     case StartupState::ulp_decision:
       if (!in.empty())  // RFC 5044 §7.1.2 rule 3: the initiator may send only after the Reply
@@ -109,7 +109,7 @@ std::size_t Startup::frame_wanted() const {
   return PARLEY_MPA_HEADER_LEN + std::size_t{r.be16()};
 }
 
-std::size_t Startup::take_frame(Instant now, ConstBytes in) {
+std::size_t Startup::read_frame(Instant now, ConstBytes in) {
   std::size_t taken = 0;
   // The frame usually arrives whole, so reserve its size.
   if (in_.empty()) in_.reserve(std::min<std::size_t>(in.size(), PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX));

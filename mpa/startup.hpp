@@ -129,7 +129,7 @@ class Startup {
   Startup(Role role, const StartupOptions& options, const Quirk& peer, const Quirk& play);
 
   // Common to both roles (startup.cpp).
-  std::size_t take_frame(Instant now, ConstBytes in);
+  std::size_t read_frame(Instant now, ConstBytes in);
   std::size_t handle_rtr_frame(ConstBytes in);
   void trace_frame(bool sent, const wire::MpaFrameView& frame) const;
   bool check_head();

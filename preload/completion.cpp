@@ -18,17 +18,17 @@ bool same(const ibv_async_event& a, const ibv_async_event& b) {
 
 }  // namespace
 
-Bell::Bell() { (void)::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_); }
-Bell::~Bell() {
+EventDescriptor::EventDescriptor() { (void)::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_); }
+EventDescriptor::~EventDescriptor() {
   for (const int end : ends_)
     if (end >= 0) ::close(end);
 }
 
-void Bell::hang_up() {
+void EventDescriptor::hang_up() {
   if (ends_[0] >= 0) ::close(std::exchange(ends_[0], -1));
 }
 
-void Bell::set(bool readable) {
+void EventDescriptor::set(bool readable) {
   if (readable == readable_) return;
   readable_ = readable;
   char one = 0;
@@ -38,40 +38,40 @@ void Bell::set(bool readable) {
     (void)::recv(ends_[0], &one, 1, MSG_DONTWAIT);
 }
 
-bool Bell::wait(int fd) {
+bool EventDescriptor::wait(int fd) {
   char one = 0;
   return ::recv(fd, &one, 1, MSG_PEEK) > 0;
 }
 
-Acknowledged::Acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed)
+EventCount::EventCount(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed)
     : mutex_(mutex), cond_(cond), completed_(completed) {
   ::pthread_mutex_init(&mutex_, nullptr);
   ::pthread_cond_init(&cond_, nullptr);
 }
 
-Acknowledged::~Acknowledged() {
+EventCount::~EventCount() {
   ::pthread_mutex_destroy(&mutex_);
   ::pthread_cond_destroy(&cond_);
 }
 
-void Acknowledged::acknowledge(std::uint32_t events) {
+void EventCount::acknowledge(std::uint32_t events) {
   ::pthread_mutex_lock(&mutex_);
   completed_ += events;
   ::pthread_cond_signal(&cond_);
   ::pthread_mutex_unlock(&mutex_);
 }
 
-void Acknowledged::wait() {
+void EventCount::wait() {
   ::pthread_mutex_lock(&mutex_);
   while (completed_ != got_) ::pthread_cond_wait(&cond_, &mutex_);
   ::pthread_mutex_unlock(&mutex_);
 }
 
-void Context::look() {
-  for (Channel* channel : channels) channel->look();
+void Context::update_descriptors() {
+  for (Channel* channel : channels) channel->update_descriptors();
 }
 
-bool Context::take(const AsyncEvent& event) {
+bool Context::handle(const AsyncEvent& event) {
   ibv_async_event out{};
   if (const auto* limit = std::get_if<SrqLimitReached>(&event)) {
     const auto at = std::find_if(srqs.begin(), srqs.end(), [&](ibv_srq* s) { return of(s).inner.get() == limit->srq; });
@@ -184,7 +184,7 @@ PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
     of(cq).inner.reset();
     if (cq->channel == nullptr) return;
     --cq->channel->refcnt;
-    of(cq->channel).look();  // an unread event of this queue is gone
+    of(cq->channel).update_descriptors();  // an unread event of this queue is gone
   });
   of(cq).events.wait();
   delete &of(cq);
@@ -197,7 +197,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
   for (;;) {
     const bool came = context.engine->with_nic([&](auto&) {
       const parley::CompletionQueue* const first = of(channel).inner->poll_event();
-      of(channel).look();
+      of(channel).update_descriptors();
       if (first == nullptr) return false;
       ibv_cq* const cq = context.cqs.at(first);  // under the lock, so that no thread destroys it first
       of(cq).events.got_one();
@@ -206,7 +206,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
       return true;
     });
     if (came) return 0;
-    if (!Bell::wait(channel->fd)) return -1;
+    if (!EventDescriptor::wait(channel->fd)) return -1;
   }
 }
 
@@ -229,7 +229,7 @@ PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) 
       return true;
     });
     if (came) return 0;
-    if (!Bell::wait(context->async_fd)) return -1;
+    if (!EventDescriptor::wait(context->async_fd)) return -1;
   }
 }
 

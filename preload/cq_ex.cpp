@@ -13,13 +13,13 @@ constexpr std::uint64_t known_fields = std::uint64_t{IBV_WC_STANDARD_FLAGS} | IB
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 /// Takes the next completion. ENOENT: there is none. EPERM: a forked child.
-int take_one(ibv_cq_ex* base) {
+int poll_one(ibv_cq_ex* base) {
   Cq& cq = of(base);
   WorkCompletion next;
   const int taken = of(cq.context).engine->polling([&] { return static_cast<int>(cq.inner->poll({&next, 1})); });
   if (taken < 0) return EPERM;
   if (taken == 0) return ENOENT;
-  cq.polled = told(next);
+  cq.polled = to_ibv_wc(next);
   cq.polled_at = next.completed_at;
   cq.status = cq.polled.status;
   cq.wr_id = cq.polled.wr_id;
@@ -29,11 +29,11 @@ int take_one(ibv_cq_ex* base) {
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) return EINVAL;
   of(cq).polls.lock();
-  const int number = take_one(cq);
+  const int number = poll_one(cq);
   if (number != 0) of(cq).polls.unlock();  // after an error the program does not call ibv_end_poll()
   return number;
 }
-int next_poll(ibv_cq_ex* cq) { return take_one(cq); }
+int next_poll(ibv_cq_ex* cq) { return poll_one(cq); }
 void end_poll(ibv_cq_ex* cq) { of(cq).polls.unlock(); }
 
 ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return of(cq).polled.opcode; }

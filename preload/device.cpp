@@ -173,7 +173,7 @@ Result<std::shared_ptr<Engine>> engine() {
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
   if (const std::string why = why_no_link_layer(addresses->front()); !why.empty()) {
-    tell("ibv_open_device", why);
+    print_line("ibv_open_device", why);
     return fail(Errc::bad_address, "the port cannot be shown with this link layer");
   }
   auto made = open_engine(*addresses);
@@ -279,8 +279,8 @@ PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
   auto opened = engine();
   if (!opened) {  // report the reason: programs report only that the call failed
     const char* const where = parley::secure_env("PARLEY_VERBS_ADDRESS");
-    tell(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
-         words_of(opened.error()));
+    print_line(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
+               words_of(opened.error()));
     return none<ibv_context>("ibv_open_device", opened.error());
   }
   auto* const made = new Context;

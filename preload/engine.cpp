@@ -25,7 +25,7 @@ constexpr Duration while_it_polls = std::chrono::microseconds(50);
 
 Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder)
     : recorder_(std::move(recorder)),
-      nic_(std::move(device), neg::RoceNic::Takes::mads_and_events),
+      nic_(std::move(device), neg::RoceNic::PolledOutput::mads_and_events),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses,
@@ -123,10 +123,10 @@ void Engine::remove(Listener* listener) {
   std::erase(listeners_, listener);
 }
 
-void Engine::tell() {
+void Engine::deliver_events() {
   while (const auto event = nic_.device().poll_async_event())
-    (void)std::any_of(listeners_.begin(), listeners_.end(), [&](Listener* l) { return l->take(*event); });
-  for (Listener* listener : listeners_) listener->look();
+    (void)std::any_of(listeners_.begin(), listeners_.end(), [&](Listener* l) { return l->handle(*event); });
+  for (Listener* listener : listeners_) listener->update_descriptors();
 }
 
 Instant Engine::next_deadline() const {
@@ -149,7 +149,7 @@ bool Engine::turn() {
 // Runs a turn. Then wakes the thread if work is left, or if a deadline is earlier than the thread's next wake-up.
 void Engine::settle() {
   (void)turn();
-  tell();
+  deliver_events();
   const bool left = nic_.has_work() && !loop_->blocked();
   if (!left && next_deadline() >= sleeps_until_) return;
   sleeps_until_ = Instant{};
@@ -160,7 +160,7 @@ Duration Engine::next_wait() {
   const std::scoped_lock hold(lock_);
   int turns = 0;
   while (turns < turns_at_once && turn()) ++turns;
-  tell();
+  deliver_events();
   const Instant now = loop_->now();
   const bool left = turns == turns_at_once || (nic_.has_work() && !loop_->blocked());
   sleeps_until_ = left ? now : std::min(next_deadline(), now + longest_sleep);

@@ -28,8 +28,8 @@ namespace parley::preload {
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual void look() = 0;                         ///< makes descriptors readable, or not, as events are pending
-  virtual bool take(const AsyncEvent& event) = 0;  ///< false: the event's object does not belong to this listener
+  virtual void update_descriptors() = 0;             ///< makes descriptors readable, or not, as events are pending
+  virtual bool handle(const AsyncEvent& event) = 0;  ///< false: the event's object does not belong to this listener
 };
 
 /// The connection manager on QP1. All calls are under the engine's lock.
@@ -69,7 +69,7 @@ class Engine {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
     const NotCancelled whole;
     const std::scoped_lock hold(lock_);
-    const Afterwards then{*this, &Engine::settle};
+    const AfterCall then{*this, &Engine::settle};
     return call(nic_.device());
   }
   /// As with(), for a program that polls in a loop: handles the sockets only if `call` returned 0, and then repeats
@@ -84,7 +84,7 @@ class Engine {
       const std::scoped_lock hold(lock_);
       int found = call();
       if (found == 0) {
-        { const Afterwards now{*this, &Engine::settle}; }
+        { const AfterCall now{*this, &Engine::settle}; }
         found = call();
       }
       if (found != 0) last_got_ = polls;
@@ -100,7 +100,7 @@ class Engine {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
     const NotCancelled whole;
     const std::scoped_lock hold(lock_);
-    const Afterwards then{*this, &Engine::tell};  // a receive that is posted in ERR completes at once
+    const AfterCall then{*this, &Engine::deliver_events};  // a receive that is posted in ERR completes at once
     return call(nic_.device());
   }
 
@@ -124,10 +124,10 @@ class Engine {
  private:
   static constexpr std::uint64_t polls_before_yield = 8;
   /// Work of the engine that the program must not notice: errno is what `call` has left.
-  struct Afterwards {
+  struct AfterCall {
     Engine& engine;
     void (Engine::*what)();
-    ~Afterwards() {
+    ~AfterCall() {
       const int kept = errno;
       (engine.*what)();
       errno = kept;
@@ -157,7 +157,7 @@ class Engine {
   void ask_to_stop() noexcept;
   bool turn();
   void settle();
-  void tell();
+  void deliver_events();
   void end_connections() noexcept;
   Instant next_deadline() const;
   void drive();

@@ -24,12 +24,12 @@ struct Channel;
 /// A descriptor that is readable while an event is pending. It is the program's end of a socket pair for two reasons:
 /// recv() can wait without consuming anything (MSG_PEEK), and the kernel restarts it after a signal handler with
 /// SA_RESTART.
-class Bell {
+class EventDescriptor {
  public:
-  Bell();
-  ~Bell();
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  EventDescriptor();
+  ~EventDescriptor();
+  EventDescriptor(const EventDescriptor&) = delete;
+  EventDescriptor& operator=(const EventDescriptor&) = delete;
   int fd() const { return ends_[0]; }  ///< -1: the system could not create one
   void set(bool readable);
   /// Closes the program's end. A thread in wait() stays blocked, as in read(2) on a file that another thread closes.
@@ -48,11 +48,11 @@ class Bell {
 struct Context final : verbs_context, Listener {
   Context();
   ~Context() override;
-  void look() override;
-  bool take(const AsyncEvent& event) override;
+  void update_descriptors() override;
+  bool handle(const AsyncEvent& event) override;
   void forget(const void* object);  ///< drops the pending events of an object that is being destroyed
 
-  Bell bell;
+  EventDescriptor bell;
   std::shared_ptr<Engine> engine;
   std::vector<Channel*> channels;
   std::map<const CompletionQueue*, ibv_cq*> cqs;
@@ -81,18 +81,18 @@ struct Mr final : ibv_mr {
 /// Its descriptor is readable while a completion queue has an event in it.
 struct Channel final : ibv_comp_channel {
   std::unique_ptr<CompletionChannel> inner;
-  Bell bell;
-  void look() { bell.set(inner->waiting() > 0); }
+  EventDescriptor bell;
+  void update_descriptors() { bell.set(inner->waiting() > 0); }
 };
 
 /// Counts the events of an object that the program has read. Destroying the object waits until each is acknowledged, as
 /// in libibverbs. Uses the members of libibverbs' structure.
-class Acknowledged {
+class EventCount {
  public:
-  Acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed);
-  ~Acknowledged();
-  Acknowledged(const Acknowledged&) = delete;
-  Acknowledged& operator=(const Acknowledged&) = delete;
+  EventCount(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed);
+  ~EventCount();
+  EventCount(const EventCount&) = delete;
+  EventCount& operator=(const EventCount&) = delete;
   void got_one() { ++got_; }  ///< the caller holds the engine's lock
   void acknowledge(std::uint32_t events);
   void wait();  ///< call it when the object can get no more events
@@ -111,12 +111,12 @@ struct Cq final : ibv_cq_ex {
   Instant polled_at{};
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
-  Acknowledged events{mutex, cond, comp_events_completed};
+  EventCount events{mutex, cond, comp_events_completed};
 };
 
 struct Srq final : ibv_srq {
   std::unique_ptr<SharedReceiveQueue> inner;
-  Acknowledged events{mutex, cond, events_completed};
+  EventCount events{mutex, cond, events_completed};
   std::atomic<std::uint32_t> users{0};
   std::uint32_t max_sge = 0;
   ibv_cq* cq = nullptr;  // XRC only, as xrcd
@@ -156,7 +156,7 @@ struct Built {
 
 struct Qp final : ibv_qp_ex {
   std::unique_ptr<QueuePair> inner;
-  Acknowledged events{qp_base.mutex, qp_base.cond, qp_base.events_completed};
+  EventCount events{qp_base.mutex, qp_base.cond, qp_base.events_completed};
   ibv_qp_cap cap{};
   ibv_xrcd* xrcd = nullptr;  // XRC_RECV only
   bool all_signaled = false;
@@ -203,7 +203,7 @@ inline constexpr unsigned int rights =
 inline constexpr unsigned int harmless_rights = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
 
 /// Writes a line to standard error.
-void tell(const std::string& what, const std::string& why);
+void print_line(const std::string& what, const std::string& why);
 std::string words_of(const Error& error);
 /// Sets errno for the error and returns it. Writes the sentence to standard error if PARLEY_VERBS_LOG is set.
 int refused(const char* call, const Error& error);
@@ -238,7 +238,7 @@ int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
 Cq* make_cq(const char* call, ibv_context* context, std::uint32_t cqe, void* user, ibv_comp_channel* channel,
             std::uint32_t vector);
 /// Converts a completion to libibverbs' structure.
-ibv_wc told(const WorkCompletion& from);
+ibv_wc to_ibv_wc(const WorkCompletion& from);
 /// Converts a send request to Parley's structure `to`, with its SGEs in `pieces`. `ahead`: the number of requests of
 /// the same call that precede it and are not posted yet. Returns 0, or the errno after refused().
 int to_request(const char* call, Qp& qp, const ibv_send_wr& from, std::size_t ahead, Pieces& pieces, SendWr& to);

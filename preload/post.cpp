@@ -132,13 +132,13 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   });
 }
 
-int take_completions(CompletionQueue& queue, int most, ibv_wc* out) {
+int poll_completions(CompletionQueue& queue, int most, ibv_wc* out) {
   std::array<WorkCompletion, 16> some;
   int taken = 0;
   while (taken < most) {
     const auto room = std::min(some.size(), static_cast<std::size_t>(most - taken));
     const std::size_t n = queue.poll(std::span(some).first(room));
-    std::transform(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n), out + taken, told);
+    std::transform(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n), out + taken, to_ibv_wc);
     taken += static_cast<int>(n);
     if (n < room) break;
   }
@@ -146,7 +146,7 @@ int take_completions(CompletionQueue& queue, int most, ibv_wc* out) {
 }
 
 int poll_cq(ibv_cq* cq, int most, ibv_wc* out) {
-  return of(cq->context).engine->polling([&] { return take_completions(*of(cq).inner, most, out); });
+  return of(cq->context).engine->polling([&] { return poll_completions(*of(cq).inner, most, out); });
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) {
@@ -185,7 +185,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
 
 }  // namespace
 
-ibv_wc told(const WorkCompletion& from) {
+ibv_wc to_ibv_wc(const WorkCompletion& from) {
   ibv_wc to{};
   to.wr_id = from.wr_id;
   to.status = static_cast<ibv_wc_status>(from.status);

@@ -99,7 +99,7 @@ Result<QpAttr> attributes(ibv_context* context, const ibv_qp_attr& attr, int mas
   return out;
 }
 
-ibv_qp_attr told(const QpAttr& from, const Qp& qp) {
+ibv_qp_attr to_ibv_qp_attr(const QpAttr& from, const Qp& qp) {
   ibv_qp_attr out = verbs::to_ibv(from).attr;
   out.cur_qp_state = out.qp_state;
   out.cap = qp.cap;
@@ -189,7 +189,7 @@ PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 PARLEY_VERB int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   if (!is_own(qp->context)) return refused("ibv_query_qp", EPERM, Engine::not_own);
   const QpAttr now = with(qp->context, [&](Device&) { return of(qp).inner->query(); });
-  *attr = told(now, of(qp));
+  *attr = to_ibv_qp_attr(now, of(qp));
   qp->state = attr->qp_state;
   if (init != nullptr)
     *init = {.qp_context = qp->qp_context,

@@ -15,20 +15,20 @@ namespace parley::preload {
 namespace {
 
 /// The file of the process's first recording. A child of fork has none yet.
-struct Taken {
+struct FirstRecording {
   pid_t process = 0;
   std::string name;
 };
 
 std::FILE* file_of_this_process(const std::string& named) {
-  static Taken taken;
+  static FirstRecording taken;
   const pid_t process = ::getpid();
   if (taken.process == process) {
     std::FILE* const again = retake_recording(taken.name);
     if (again != nullptr || errno != EWOULDBLOCK) return again;
   }
   std::string name = named;
-  std::FILE* const file = take_recording(name, process);
+  std::FILE* const file = claim_recording(name, process);
   if (file != nullptr) taken = {process, name};
   return file;
 }

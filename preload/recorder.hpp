@@ -12,7 +12,7 @@ namespace parley::preload {
 
 class Recorder {
  public:
-  /// `named`: see take_recording(). A process that records again overwrites its file. Null: the file cannot be created,
+  /// `named`: see claim_recording(). A process that records again overwrites its file. Null: the file cannot be created,
   /// for the reason in errno. Not for several threads at once.
   static std::unique_ptr<Recorder> create(const std::string& named);
   void add(const PacketTapRecord& record);

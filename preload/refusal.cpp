@@ -41,7 +41,7 @@ bool logs() {
 
 }  // namespace
 
-void tell(const std::string& what, const std::string& why) {
+void print_line(const std::string& what, const std::string& why) {
   const std::string line = "parley run: " + what + ": " + why + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -49,7 +49,7 @@ void tell(const std::string& what, const std::string& why) {
 std::string words_of(const Error& error) { return error.sentence().empty() ? error.message() : error.sentence(); }
 
 int refused(const char* call, int number, const char* why) {
-  if (logs()) tell(call, why);
+  if (logs()) print_line(call, why);
   errno = number;
   return number;
 }

@@ -120,13 +120,13 @@ std::unique_ptr<PrivateFolder> make() {
 }
 
 /// The folder of this process.
-struct Made {
+struct ViewFolder {
   std::mutex lock;
   std::unique_ptr<PrivateFolder> folder;
   bool tried = false;
 };
-Made& made() {
-  static auto* const one = new Made;  // never deleted: threads may use it until the process ends
+ViewFolder& made() {
+  static auto* const one = new ViewFolder;  // never deleted: threads may use it until the process ends
   return *one;
 }
 void remove_folder() {

@@ -99,7 +99,7 @@ void Player::plan() {
   std::optional<std::uint64_t> peer_startup;  // startup length of an unseen peer, inferred from acknowledgments
   Instant before = recording_.report.first_at;
   for (const Step& step : steps) {
-    Need need;
+    Precondition need;
     const std::uint64_t received = step.first.peer_received;
     // Steps are sent in order, so each needs at least what the previous one needed.
     if (!needs_.empty()) need.count = needs_.back().count;
@@ -208,25 +208,25 @@ Instant Player::octets_there(Instant now) {
 }
 
 // The recording holds nothing of the other side: wait for as many octets as were acknowledged.
-Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& since) {
+Player::Readiness Player::check_unseen_precondition(const Precondition& need, Instant now, Instant& since) {
   // The wait for unrecorded octets is approximate, but a startup frame must arrive in any case.
-  if (need.startup_needed && !reader_.startup_done()) return Met::answer_missing;
+  if (need.startup_needed && !reader_.startup_done()) return Readiness::answer_missing;
   const std::uint64_t octets = need.octets > 0 ? reader_.startup_length() + need.octets : 0;
   if (live_octets_ < octets) {
     since = std::max(last_sent_, idle_since_);
     const Instant until = limit(unseen_patience, octets - std::min(octets, idle_octets_));
-    if (now >= until) return Met::yes;
+    if (now >= until) return Readiness::yes;
     wait_until(until);
-    return Met::waiting;
+    return Readiness::waiting;
   }
   since = std::max(last_sent_, octets_there(now));
-  return Met::yes;
+  return Readiness::yes;
 }
 
 // Whether everything that the step's sender had received has arrived; `since` is set to when the last of it arrived.
-Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
+Player::Readiness Player::check_precondition(const Precondition& need, Instant now, Instant& since) {
   since = last_sent_;
-  if (!other().seen) return unseen_needs_met(need, now, since);
+  if (!other().seen) return check_unseen_precondition(need, now, since);
   for (std::size_t l = 0; l < 2; ++l) {
     LaneState& lane = lanes_[l];
     bool part_is_there = false;
@@ -235,19 +235,19 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
       // Octets that never became a frame are recognised only at the end of the stream, but arrive earlier.
       part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
       if (part_is_there) break;
-      if (!item.vague()) return Met::answer_missing;
+      if (!item.vague()) return Readiness::answer_missing;
       // The live side gets some time to send what the recording lacks here.
       const Instant until = limit(gap_patience, item.end - std::min(item.end, matched_end_));
       if (now < until) {
         wait_until(until);
-        return Met::waiting;
+        return Readiness::waiting;
       }
       lane.matched_at.push_back(now);
     }
     if (part_is_there) since = std::max(since, octets_there(now));
     if (need.count[l] > 0 && !part_is_there) since = std::max(since, lane.matched_at[need.count[l] - 1]);
   }
-  return Met::yes;
+  return Readiness::yes;
 }
 
 // The live side must read earlier output before the player makes more.
@@ -265,14 +265,14 @@ bool Player::try_step(Instant now) {
     wait_for_room(now);
     return false;
   }
-  if (owes()) {
-    make_some(now);
+  if (has_response_to_send()) {
+    continue_response(now);
     return true;
   }
   const Step& step = mine().steps[next_step_];
   Instant since{};
-  if (const Met met = needs_met(needs_[next_step_], now, since); met != Met::yes) {
-    if (met == Met::answer_missing) wait_for_answer(now);
+  if (const Readiness met = check_precondition(needs_[next_step_], now, since); met != Readiness::yes) {
+    if (met == Readiness::answer_missing) wait_for_answer(now);
     return false;
   }
   const Instant when = since + scaled(needs_[next_step_].delay);
@@ -280,7 +280,7 @@ bool Player::try_step(Instant now) {
     wait_until(when);
     return false;
   }
-  if (owe_before(step)) return true;
+  if (queue_zeros_before(step)) return true;
   last_sent_ = now;
   progress(now);
   there_at_.reset();
@@ -344,7 +344,7 @@ void Player::pass(LaneState& lane, Instant now) {
 void Player::advance(Instant now) {
   deadline_ = never;
   if (!started_ || done_) return;
-  const auto more = [this] { return !ended_ && (owes() || next_step_ < mine().steps.size()); };
+  const auto more = [this] { return !ended_ && (has_response_to_send() || next_step_ < mine().steps.size()); };
   while (!done_ && more() && try_step(now)) {
   }
   if (done_ || more()) return;

@@ -90,8 +90,10 @@ class Player {
   Player(const Recording& recording, capture::Side side, const PlayOptions& options);
 
   /// Memory of the live side that the caller knows although it is not announced on the wire.
-  void know_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
-  void know_to(std::uint32_t stag, std::uint64_t recorded, std::uint64_t live) { map_.learn_to(stag, recorded, live); }
+  void set_live_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
+  void set_live_to(std::uint32_t stag, std::uint64_t recorded, std::uint64_t live) {
+    map_.learn_to(stag, recorded, live);
+  }
 
   void start(Instant now, std::uint16_t emss);
   void handle_bytes(Instant now, ConstBytes in);
@@ -130,19 +132,19 @@ class Player {
     bool over() const { return matched_at.size() >= items.size(); }
   };
   /// A request of the live side that needs an answer.
-  struct Asked {
+  struct LiveRequest {
     std::size_t recorded = 0;  // item of the other side; `none`: not in the recording
     wire::ReadRequest read;    // of a Read
     std::uint32_t id = 0;      // of an Atomic
   };
-  enum class Asks : std::uint8_t { read, atomic };
+  enum class RequestKind : std::uint8_t { read, atomic };
   /// The requests of a kind before `upto` that must be answered with zeros.
-  struct Owed {
-    Asks kind{};
+  struct ZeroResponses {
+    RequestKind kind{};
     std::size_t upto = 0;  // index into asked_
   };
   /// A Read Response that is sent one segment at a time, as room permits.
-  struct Making {
+  struct PartialResponse {
     wire::ReadRequest read;
     std::uint64_t at = 0;  // octets made
     bool repeats = false;  // repeat the first part to fill the response; else octets outside of all parts are zeros
@@ -159,7 +161,7 @@ class Player {
     std::uint32_t less = 0;    // recorded messages that it did not send
     std::uint32_t passed = 0;  // skipped since the last match; it may still send them
   };
-  struct Need {
+  struct Precondition {
     std::array<std::size_t, 2> count{};  // items of each lane
     std::uint64_t octets = 0;            // if the other side is unseen: octets of its FPDUs
     bool startup_needed = false;         // if the other side is unseen: its startup frame
@@ -171,14 +173,14 @@ class Player {
   void plan_lanes();
   void plan_msn();
   Duration scaled(Duration d) const;
-  enum class Met : std::uint8_t { yes, answer_missing, waiting };  // waiting: a deadline is set
+  enum class Readiness : std::uint8_t { yes, answer_missing, waiting };  // waiting: a deadline is set
 
   void advance(Instant now);
   bool try_step(Instant now);
   bool full() const { return out_.size() - out_begin_ >= out_max; }
   void wait_for_room(Instant now);
-  Met needs_met(const Need& need, Instant now, Instant& since);
-  Met unseen_needs_met(const Need& need, Instant now, Instant& since);
+  Readiness check_precondition(const Precondition& need, Instant now, Instant& since);
+  Readiness check_unseen_precondition(const Precondition& need, Instant now, Instant& since);
   Instant octets_there(Instant now);
   void progress(Instant now);
   Instant limit(Duration patience, std::uint64_t octets) const;
@@ -195,7 +197,7 @@ class Player {
   const SideRecord& other() const { return recording_.side(capture::other(side_)); }
 
   // player_live.cpp
-  void take_live(Instant now);
+  void read_live(Instant now);
   void live_item(Instant now, Item& item);
   void unexpected(Instant now, const Item& item);
   bool pass_gap(LaneState& lane, const Item& live, Instant now);
@@ -205,7 +207,7 @@ class Player {
                                   std::vector<Mismatch>* ignored = nullptr) const;
   void report_ignored(Instant now, const std::vector<Mismatch>& ignored, const Item& recorded, const Item& live);
   void remember(Instant now, const Item& live, std::size_t recorded);
-  bool too_many_ask(Instant now, const Item& live, Asks kind);
+  bool too_many_ask(Instant now, const Item& live, RequestKind kind);
   void match(Instant now, LaneState& lane, const Item& live);
   void live_startup(const Item& item);
   void settle();
@@ -222,12 +224,12 @@ class Player {
   bool leave_out(const Step& step, const Item& item);
   void number(wire::DdpHeader& h, bool first);
   std::optional<bool> answer(const Step& step, const Item& item);
-  bool owe_before(const Step& step);
+  bool queue_zeros_before(const Step& step);
   void answer_lost(std::size_t request);
-  bool owes() const { return making_ || !owed_answers_.empty(); }
-  void make_some(Instant now);
-  Asked& pop_request(Asks kind);
-  void make_answer(Asks kind);
+  bool has_response_to_send() const { return making_ || !owed_answers_.empty(); }
+  void continue_response(Instant now);
+  LiveRequest& pop_request(RequestKind kind);
+  void make_answer(RequestKind kind);
   void make_segment();
   void map_header(Bytes& ulpdu, const Step& step);
   void frame(ConstBytes ulpdu, const Step& step);
@@ -240,8 +242,8 @@ class Player {
   PlayResult result_;
   Names names_;
   NameMap map_;
-  std::vector<Need> needs_;        // one for each step
-  std::vector<std::size_t> item_;  // one for each step: the item of ours that it is part of; items.size(): none
+  std::vector<Precondition> needs_;  // one for each step
+  std::vector<std::size_t> item_;    // one for each step: the item of ours that it is part of; items.size(): none
   std::array<LaneState, 2> lanes_;
 
   bool started_ = false, done_ = false, ended_ = false, peer_fin_ = false;
@@ -267,13 +269,13 @@ class Player {
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
   // By Asks, in order: recorded requests, and others, of which at most unrecorded_max or our IRD are unanswered.
-  std::array<std::vector<Asked>, 2> asked_;
+  std::array<std::vector<LiveRequest>, 2> asked_;
   std::array<std::size_t, 2> answered_{};             // how many of them are answered
   std::array<std::size_t, 2> answering_{none, none};  // the one of them that the current response answers
   Answers answers_;                                   // our items that answer requests
   std::array<std::size_t, 2> unrecorded_{};           // unanswered ones that are not in the recording
-  std::deque<Owed> owed_answers_;                     // in order; at most one for each recorded request and response
-  std::optional<Making> making_;
+  std::deque<ZeroResponses> owed_answers_;            // in order; at most one for each recorded request and response
+  std::optional<PartialResponse> making_;
   std::set<std::size_t> owed_;    // recorded requests whose answer was lost and that have not arrived yet
   std::size_t made_item_ = none;  // the response that was sent in full at its first step
   std::size_t left_item_ = none;  // the message that is not played

@@ -33,7 +33,7 @@ void Player::handle_bytes(Instant now, ConstBytes in) {
   last_live_ = now;
   live_octets_ += in.size();
   reader_.octets(in, {0, now, 0}, true);
-  take_live(now);
+  read_live(now);
   advance(now);
 }
 
@@ -42,10 +42,10 @@ void Player::handle_end(Instant now, StreamEnd end) {
   last_live_ = now;
   half_ = half_said();
   reader_.finish({0, now, 0}, true);
-  take_live(now);
+  read_live(now);
   if (done_) return;
   assembler_.finish();
-  take_live(now);
+  read_live(now);
   if (done_) return;
   ended_ = end != StreamEnd::fin;
   peer_fin_ = peer_fin_ || end == StreamEnd::fin;
@@ -59,7 +59,7 @@ void Player::handle_end(Instant now, StreamEnd end) {
   advance(now);
 }
 
-void Player::take_live(Instant now) {
+void Player::read_live(Instant now) {
   for (;;) {
     std::vector<Step> steps;
     steps.swap(reader_.steps());
@@ -156,19 +156,19 @@ void Player::unexpected(Instant now, const Item& item) {
 // Remembers a Read or Atomic that needs an answer.
 void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (const auto q = wire::ReadRequest::parse(live.payload); q && live.is(RdmapOpcode::read_request)) {
-    if (recorded == none && too_many_ask(now, live, Asks::read)) return;
-    asked_[static_cast<std::size_t>(Asks::read)].push_back({recorded, *q, 0});
+    if (recorded == none && too_many_ask(now, live, RequestKind::read)) return;
+    asked_[static_cast<std::size_t>(RequestKind::read)].push_back({recorded, *q, 0});
   }
   if (const auto a = wire::AtomicRequest::parse(live.payload); a && live.is(RdmapOpcode::atomic_request)) {
-    if (recorded == none && too_many_ask(now, live, Asks::atomic)) return;
-    asked_[static_cast<std::size_t>(Asks::atomic)].push_back({recorded, {}, a->request_id});
+    if (recorded == none && too_many_ask(now, live, RequestKind::atomic)) return;
+    asked_[static_cast<std::size_t>(RequestKind::atomic)].push_back({recorded, {}, a->request_id});
   }
   if (owed_.erase(recorded) > 0) answer_lost(recorded);
 }
 
 // Unrecorded requests are kept to be answered, up to the IRD that we announced (RFC 6581 §9.1) and at least up to
 // unrecorded_max. Without enhanced data the IRD is unknown.
-bool Player::too_many_ask(Instant now, const Item& live, Asks kind) {
+bool Player::too_many_ask(Instant now, const Item& live, RequestKind kind) {
   std::size_t& waiting = unrecorded_[static_cast<std::size_t>(kind)];
   const bool told =
       own_startup_ && own_startup_->enhanced && own_startup_->enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED;

@@ -165,12 +165,12 @@ bool Player::play_fpdu(const Step& step) {
 
 // If the step begins the answer to a request, requests before it are answered first, provided that their answers are
 // known to be lost. False: there are none.
-bool Player::owe_before(const Step& step) {
+bool Player::queue_zeros_before(const Step& step) {
   const Item* item = item_of_step(next_step_);
   if (gaps_ == 0 || item == nullptr || item->first_step != next_step_) return false;
   const auto paired = answers_.request_of.find(item_[next_step_]);
   if (paired == answers_.request_of.end() || !why_left_out(*item, step).empty()) return false;
-  const Asks kind = item->is(RdmapOpcode::atomic_response) ? Asks::atomic : Asks::read;
+  const RequestKind kind = item->is(RdmapOpcode::atomic_response) ? RequestKind::atomic : RequestKind::read;
   const auto& asked = asked_[static_cast<std::size_t>(kind)];
   std::size_t upto = answered_[static_cast<std::size_t>(kind)];
   while (upto < asked.size() && asked[upto].recorded != none && asked[upto].recorded < paired->second) ++upto;
@@ -180,32 +180,32 @@ bool Player::owe_before(const Step& step) {
 }
 
 // Sends one segment of an answer that the live side still needs.
-void Player::make_some(Instant now) {
+void Player::continue_response(Instant now) {
   last_made_ = now;
   progress(now);
   if (making_) return make_segment();
-  const Owed owed = owed_answers_.front();
+  const ZeroResponses owed = owed_answers_.front();
   if (answered_[static_cast<std::size_t>(owed.kind)] < owed.upto) return make_answer(owed.kind);
   owed_answers_.pop_front();
 }
 
 // The oldest unanswered request of the kind.
-Player::Asked& Player::pop_request(Asks kind) {
+Player::LiveRequest& Player::pop_request(RequestKind kind) {
   const auto k = static_cast<std::size_t>(kind);
-  Asked& asked = asked_[k][answered_[k]++];
+  LiveRequest& asked = asked_[k][answered_[k]++];
   if (asked.recorded == none) --unrecorded_[k];
   return asked;
 }
 
 // Answers the oldest request of the kind with zeros.
-void Player::make_answer(Asks kind) {
-  const Asked& asked = pop_request(kind);
+void Player::make_answer(RequestKind kind) {
+  const LiveRequest& asked = pop_request(kind);
   left_out(
-      kind == Asks::read
+      kind == RequestKind::read
           ? fmt::format("the answer to a Read of {} octets is not in the recording: zeros are played", asked.read.size)
           : fmt::format("the answer to Atomic {} is not in the recording: zeros are played", asked.id));
-  if (kind == Asks::read) {
-    making_ = Making{.read = asked.read, .parts = {}};
+  if (kind == RequestKind::read) {
+    making_ = PartialResponse{.read = asked.read, .parts = {}};
     return;
   }
   wire::DdpHeader h;
@@ -223,10 +223,11 @@ void Player::make_answer(Asks kind) {
 // The answer to this recorded request is among missing octets. The live request, and those before it, get zeros, so
 // that they do not wait for ever.
 void Player::answer_lost(std::size_t request) {
-  const Asks kind = other().items[request].is(RdmapOpcode::read_request) ? Asks::read : Asks::atomic;
+  const RequestKind kind =
+      other().items[request].is(RdmapOpcode::read_request) ? RequestKind::read : RequestKind::atomic;
   const auto& asked = asked_[static_cast<std::size_t>(kind)];
   const auto mine = std::find_if(asked.begin() + static_cast<std::ptrdiff_t>(answered_[static_cast<std::size_t>(kind)]),
-                                 asked.end(), [request](const Asked& a) { return a.recorded == request; });
+                                 asked.end(), [request](const LiveRequest& a) { return a.recorded == request; });
   if (mine == asked.end()) {
     owed_.insert(request);  // it has not arrived yet
     return;
@@ -245,7 +246,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
     return false;  // played with the part before it
   }
   const bool atomic = item.is(RdmapOpcode::atomic_response);
-  const Asks kind = atomic ? Asks::atomic : Asks::read;
+  const RequestKind kind = atomic ? RequestKind::atomic : RequestKind::read;
   std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
   if (!item.whole && !item.cut) {  // the recorded side itself aborted it, so it does not answer the request
     answering = answered_[static_cast<std::size_t>(kind)];
@@ -261,7 +262,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
     return false;
   }
   answering = answered_[static_cast<std::size_t>(kind)];
-  const Asked& asked = pop_request(kind);
+  const LiveRequest& asked = pop_request(kind);
   if (atomic) return {};
   const wire::ReadRequest& live = asked.read;
   const auto paired = answers_.request_of.find(item_[index]);
@@ -274,10 +275,10 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   if (!partial) {
     note(fmt::format("frame {}: the live side reads {} octets where {} were recorded: the recorded ones are {}",
                      item.last.frame, live.size, item.length, live.size < item.length ? "cut" : "repeated"));
-    making_ = Making{.read = live, .repeats = !item.payload.empty(), .parts = {{0, item.payload}}};
+    making_ = PartialResponse{.read = live, .repeats = !item.payload.empty(), .parts = {{0, item.payload}}};
     return true;
   }
-  making_ = Making{.read = live, .parts = {}};
+  making_ = PartialResponse{.read = live, .parts = {}};
   const auto place = [&](const Item& part) {
     making_->parts.emplace_back(part.header.to - (q ? q->sink_to : item.header.to), part.payload);
   };
@@ -292,7 +293,7 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
 // Sends as many octets in total as the live side asked for: the recorded ones, cut or repeated; zeros if there are
 // none.
 void Player::make_segment() {
-  Making& m = *making_;
+  PartialResponse& m = *making_;
   const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
   const std::uint64_t size = std::min<std::uint64_t>(m.read.size, Item::payload_max);
   const std::size_t n = static_cast<std::size_t>(std::min<std::uint64_t>(step, size - m.at));

@@ -57,15 +57,15 @@ Step& StepReader::add(Step::Kind kind, const SegmentRef& first, const SegmentRef
 
 void StepReader::octets(ConstBytes in, const SegmentRef& ref, bool start) {
   position_ += in.size();
-  take(in, ref, start);
+  read(in, ref, start);
 }
 
 void StepReader::missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   position_ += n;
-  take_missing(n, ref, cut);
+  skip_missing(n, ref, cut);
 }
 
-void StepReader::take(ConstBytes in, const SegmentRef& ref, bool start) {
+void StepReader::read(ConstBytes in, const SegmentRef& ref, bool start) {
   taken_ += in.size();
   switch (phase_) {
     case Phase::startup: return startup_octets(in, ref);
@@ -76,7 +76,7 @@ void StepReader::take(ConstBytes in, const SegmentRef& ref, bool start) {
   }
 }
 
-void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
+void StepReader::skip_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
   taken_ += n;
   switch (phase_) {
     case Phase::startup: {
@@ -237,8 +237,8 @@ void StepReader::flush_kept() {
   kept.swap(kept_);
   kept_octets_ = kept_memory_ = 0;
   for (const Chunk& c : kept) {
-    if (!c.data.empty()) take(c.data, c.ref, c.start);
-    if (c.missing > 0) take_missing(c.missing, c.ref, c.cut);
+    if (!c.data.empty()) read(c.data, c.ref, c.start);
+    if (c.missing > 0) skip_missing(c.missing, c.ref, c.cut);
   }
 }
 

@@ -77,8 +77,8 @@ class StepReader final : private capture::FpduSink {
   // Memory for octets that arrive before agreed(), including the chunks themselves; further octets are a gap.
   static constexpr std::size_t kept_max = 4 << 20;
 
-  void take(ConstBytes in, const capture::SegmentRef& ref, bool start);
-  void take_missing(std::uint64_t n, const capture::SegmentRef& ref, bool cut);
+  void read(ConstBytes in, const capture::SegmentRef& ref, bool start);
+  void skip_missing(std::uint64_t n, const capture::SegmentRef& ref, bool cut);
   void startup_octets(ConstBytes in, const capture::SegmentRef& ref);
   void head_is_raw();
   void keep(Chunk chunk);

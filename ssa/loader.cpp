@@ -63,7 +63,7 @@ Result<bool> Loader::feed_octets(ConstBytes octets) {
   return loaded_ != nullptr;
 }
 
-/// The size of the message in the buffer, which has its header.
+/// Checks the length of the message in the buffer, which has its header.
 Result<void> Loader::check_length() const {
   const auto length = load<std::uint32_t>(buffer_.data() + length_at, std::endian::big);
   if (length >= stream_header_octets + stream_crc_octets && length <= stream_message_max) return {};

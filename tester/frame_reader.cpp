@@ -94,7 +94,7 @@ std::optional<wire::Terminate> Received::terminate() const {
   return parsed ? std::optional(*parsed) : std::nullopt;
 }
 
-std::string Received::words() const {
+std::string Received::text() const {
   if (kind == Kind::startup) return startup_text(*this);
   if (kind == Kind::fpdu) return fpdu_text(*this);
   std::string out(to_string(kind));

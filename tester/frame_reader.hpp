@@ -44,7 +44,7 @@ struct Received {
   ConstBytes payload() const;  ///< fpdu: after its DDP header
   /// One line for people: "MPA Reply rev=2 flags=50 ird=8 ord=8 pd=4", "Terminate ... (layer 2, type 0, code 0x02)",
   /// "FIN", "silence".
-  std::string words() const;
+  std::string text() const;
 };
 std::string_view to_string(Received::Kind kind);
 

@@ -9,7 +9,7 @@ namespace parley::tester {
 
 // ---- TcpStream -----------------------------------------------------------------------------------------------------
 
-void TcpStream::note(bool by_us, Exchanged::Kind kind, ConstBytes octets) {
+void TcpStream::note(bool by_us, StreamRecord::Kind kind, ConstBytes octets) {
   const std::size_t kept = std::min(octets.size(), kept_max - kept_);
   if (history_.size() >= exchanged_max) return;
   kept_ += kept;
@@ -20,7 +20,7 @@ void TcpStream::note(bool by_us, Exchanged::Kind kind, ConstBytes octets) {
 void TcpStream::send(ConstBytes octets) {
   if (over_ || fin_wanted_ || octets.empty()) return;
   if (out_octets_ + octets.size() > unsent_max) return reset();
-  note(true, Exchanged::Kind::octets, octets);
+  note(true, StreamRecord::Kind::octets, octets);
   out_.emplace_back(octets.begin(), octets.end());
   out_octets_ += octets.size();
   peer_->want_write(*this);
@@ -29,14 +29,14 @@ void TcpStream::send(ConstBytes octets) {
 void TcpStream::fin() {
   if (over_ || fin_wanted_) return;
   fin_wanted_ = true;
-  note(true, Exchanged::Kind::fin, {});
+  note(true, StreamRecord::Kind::fin, {});
   // The driver sends its own queue before the FIN, but does not know the octets that are still queued here.
   if (out_.empty()) peer_->command(StreamCommand::Kind::shutdown, id_);
 }
 
 void TcpStream::reset() {
   if (over_) return;
-  note(true, Exchanged::Kind::rst, {});
+  note(true, StreamRecord::Kind::rst, {});
   peer_->command(StreamCommand::Kind::reset, id_);
   peer_->end_stream(*this);
 }
@@ -209,7 +209,7 @@ bool ScriptedPeer::handle_accepted(Instant now, StreamId listener, StreamId stre
 void ScriptedPeer::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
   now_ = std::max(now_, now);
   if (TcpStream* tcp = find(stream)) {
-    tcp->note(false, Exchanged::Kind::octets, in);
+    tcp->note(false, StreamRecord::Kind::octets, in);
     tcp->received_ += in.size();
     tcp->received_at_ = now_;
     if (tcp->unread().size() + in.size() > TcpStream::unread_max) {
@@ -229,9 +229,9 @@ void ScriptedPeer::handle_end(Instant now, StreamId stream, StreamEnd end) {
     tcp->rst_in_ |= end == StreamEnd::rst;
     tcp->timed_out_ |= end == StreamEnd::timeout;
     tcp->note(false,
-              end == StreamEnd::fin   ? Exchanged::Kind::fin
-              : end == StreamEnd::rst ? Exchanged::Kind::rst
-                                      : Exchanged::Kind::timeout,
+              end == StreamEnd::fin   ? StreamRecord::Kind::fin
+              : end == StreamEnd::rst ? StreamRecord::Kind::rst
+                                      : StreamRecord::Kind::timeout,
               {});
     if (end != StreamEnd::fin) end_stream(*tcp);
   }

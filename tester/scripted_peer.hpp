@@ -27,7 +27,7 @@
 namespace parley::tester {
 
 /// An event on a stream, sent or received, for reports.
-struct Exchanged {
+struct StreamRecord {
   enum class Kind : std::uint8_t { octets, fin, rst, timeout };
   Instant at{};
   bool by_us = false;
@@ -64,11 +64,11 @@ class TcpStream {
   Instant ended_at() const { return ended_at_; }
   /// When the last octets arrived.
   Instant received_at() const { return received_at_; }
-  const std::deque<Exchanged>& history() const { return history_; }
+  const std::deque<StreamRecord>& history() const { return history_; }
 
  private:
   friend class ScriptedPeer;
-  void note(bool by_us, Exchanged::Kind kind, ConstBytes octets);
+  void note(bool by_us, StreamRecord::Kind kind, ConstBytes octets);
 
   class ScriptedPeer* peer_ = nullptr;
   StreamId id_ = 0;
@@ -82,7 +82,7 @@ class TcpStream {
   std::size_t out_octets_ = 0, out_first_ = 0;
   bool ready_ = false;  // is in ScriptedPeer::ready_
   std::uint64_t received_ = 0, sent_ = 0;
-  std::deque<Exchanged> history_;  // at most exchanged_max entries with kept_max octets
+  std::deque<StreamRecord> history_;  // at most exchanged_max entries with kept_max octets
   std::size_t kept_ = 0;
 };
 

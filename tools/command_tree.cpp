@@ -79,14 +79,14 @@ void add_options(const Command& app, std::string_view begun, Completion& out) {
 }
 
 /// The state of a command line that is being completed.
-struct Reached {
+struct CompletionState {
   Command app;
   std::optional<OptionFacts> value_of = {};  ///< the option that takes the next word as its value
   std::size_t positionals = 0;               ///< words that were neither options nor values
   bool options_over = false;                 ///< after "--"
 };
 
-void take_option(Reached& at, std::string_view word) {
+void on_option(CompletionState& at, std::string_view word) {
   if (word.starts_with("--")) {
     if (word.find('=') == std::string_view::npos) at.value_of = option_with_value(at.app, word);
     return;
@@ -100,13 +100,13 @@ void take_option(Reached& at, std::string_view word) {
   }
 }
 
-void take_word(Reached& at, const std::string& word) {
+void on_word(CompletionState& at, const std::string& word) {
   if (at.value_of) {
     at.value_of.reset();
   } else if (word == "--") {
     at.options_over = true;
   } else if (!at.options_over && word.size() > 1 && word.front() == '-') {
-    take_option(at, word);
+    on_option(at, word);
   } else if (const auto sub = command(at.app, word); sub && !at.options_over) {
     at.app = *sub;
     at.positionals = 0;
@@ -117,7 +117,7 @@ void take_word(Reached& at, const std::string& word) {
 }
 
 /// The next positional. The last one takes all remaining words if it accepts several.
-std::optional<OptionFacts> positional(const Reached& at) {
+std::optional<OptionFacts> positional(const CompletionState& at) {
   std::size_t left = at.positionals;
   for (const OptionFacts& option : at.app.options()) {
     if (option.positional.empty()) continue;
@@ -139,7 +139,7 @@ Or<Command> find_command(const Command& app, std::span<const std::string> words)
   Command found = app;
   for (const std::string& word : words) {
     const auto sub = command(found, word);
-    if (!sub) return complain(Exit::usage, no_command(found, word));
+    if (!sub) return command_error(Exit::usage, no_command(found, word));
     found = *sub;
   }
   return found;
@@ -168,9 +168,9 @@ std::string nearest_option(const Command& app, std::string_view word) {
 }
 
 std::size_t words_before_rest(const Command& app, std::span<const std::string> words) {
-  Reached at{app};
+  CompletionState at{app};
   for (std::size_t i = 0; i < words.size(); ++i) {
-    take_word(at, words[i]);
+    on_word(at, words[i]);
     if (at.app.has_rest() && at.positionals > 0) return i;
   }
   return words.size();
@@ -182,8 +182,8 @@ Completion complete(const Command& app, std::span<const std::string> words) {
   // `parley help` takes the same command names as the command line itself.
   const bool explains = words.size() > 1 && words.front() == "help" && !words.back().starts_with('-');
   if (explains) words = words.subspan(1);
-  Reached at{app};
-  for (const std::string& word : words.first(words.size() - 1)) take_word(at, word);
+  CompletionState at{app};
+  for (const std::string& word : words.first(words.size() - 1)) on_word(at, word);
   const std::string& begun = words.back();
   const std::size_t equals = begun.find('=');
   if (at.value_of) {

@@ -45,7 +45,7 @@ struct Party {
   cm::Id id;
   std::unique_ptr<RpingLink> link;
   std::optional<cm::Established> established;
-  std::optional<Complaint> fault;
+  std::optional<CommandError> fault;
   bool over = false;
   const char* name() const { return role == mpa::Role::initiator ? "initiator" : "responder"; }
 };
@@ -73,7 +73,7 @@ class Demo {
   bool exchanged() const { return pings_ == pings_wanted; }
   bool ended() const { return initiator_.over && responder_.over; }
   void prepare(Party& party);
-  void blame(Party& party, const std::string& text);
+  void report_error(Party& party, const std::string& text);
   void listen();
   void connect();
   void print_agreement();
@@ -90,16 +90,16 @@ class Demo {
   bool sink_advertised_ = false;  ///< responder: the next advertisement is the sink
 };
 
-void Demo::blame(Party& party, const std::string& text) {
-  if (!party.fault) party.fault = Complaint{Exit::failed, fmt::format("{}: {}", party.name(), text)};
+void Demo::report_error(Party& party, const std::string& text) {
+  if (!party.fault) party.fault = CommandError{Exit::failed, fmt::format("{}: {}", party.name(), text)};
 }
 
 void Demo::prepare(Party& party) {
   const auto pd = party.host.device().alloc_pd();
-  if (!pd) return blame(party, words(pd.error()));
+  if (!pd) return report_error(party, message_of(pd.error()));
   party.pd = *pd;
   auto link = RpingLink::create(party.host.device(), party.pd, ping_octets);
-  if (!link) return blame(party, link.error().text);
+  if (!link) return report_error(party, link.error().text);
   party.link = std::move(*link);
 }
 
@@ -111,25 +111,25 @@ void Demo::handle(Party& party, const cm::Event& event) {
                     private_data_text(request->private_data)));
     party.id = request->id;
     const auto qp = party.id.create_qp(party.link->init());
-    if (!qp) return blame(party, words(qp.error()));
+    if (!qp) return report_error(party, message_of(qp.error()));
     party.link->attach(**qp);
     static constexpr std::string_view welcome = "welcome";
     const Bytes data(welcome.begin(), welcome.end());
     cm::AcceptOptions options;
     options.private_data = data;
-    if (const auto accepted = party.id.accept(options); !accepted) blame(party, words(accepted.error()));
+    if (const auto accepted = party.id.accept(options); !accepted) report_error(party, message_of(accepted.error()));
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     party.established = *up;
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
-    blame(party, "rejected: " + rejected->why.to_string());
+    report_error(party, "rejected: " + rejected->why.to_string());
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     if (args_.roce() && !server_ && failed->why.code == Errc::address_in_use && listens_ < listens_max) return listen();
-    blame(party, failed->why.to_string());
+    report_error(party, failed->why.to_string());
   } else if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
     say(fmt::format("{}: trying again: {}", party.name(), retrying->why.to_string()));
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
     party.over = true;
-    if (!down->graceful) blame(party, down->why.to_string());
+    if (!down->graceful) report_error(party, down->why.to_string());
   }
 }
 
@@ -154,39 +154,39 @@ void Demo::begin() {
 void Demo::drive_initiator() {
   RpingLink& link = *initiator_.link;
   while (const auto done = link.poll()) {
-    if (done->what != RpingLink::Does::received) continue;
+    if (done->what != RpingLink::WorkKind::received) continue;
     if (std::exchange(sink_next_, false)) {
       link.send(link.advertise_sink());
       continue;
     }
     // The RDMA Write precedes the Send that has just arrived (RFC 5040 §5.5), so that its data must be here.
     if (const auto at = rping_difference(link.sink(), pings_))
-      return blame(initiator_, fmt::format("RDMA Write brought wrong data at octet {}", *at));
+      return report_error(initiator_, fmt::format("RDMA Write brought wrong data at octet {}", *at));
     ++writes_checked_;
     if (++pings_ < pings_wanted) begin();
   }
-  if (link.fault()) blame(initiator_, *link.fault());
+  if (link.fault()) report_error(initiator_, *link.fault());
 }
 
 void Demo::drive_responder() {
   RpingLink& link = *responder_.link;
   while (const auto done = link.poll()) {
-    if (done->what == RpingLink::Does::received && done->octets == RpingInfo::wire_size) {
+    if (done->what == RpingLink::WorkKind::received && done->octets == RpingInfo::wire_size) {
       if (!std::exchange(sink_advertised_, false)) {
         link.read_to_sink(done->info);
       } else {
         link.write_from_sink(done->info, ping_octets);
         link.send({});
       }
-    } else if (done->what == RpingLink::Does::read) {
+    } else if (done->what == RpingLink::WorkKind::read) {
       if (const auto at = rping_difference(link.sink(), pings_))
-        return blame(responder_, fmt::format("RDMA Read brought wrong data at octet {}", *at));
+        return report_error(responder_, fmt::format("RDMA Read brought wrong data at octet {}", *at));
       ++reads_checked_;
       sink_advertised_ = true;
       link.send({});
     }
   }
-  if (link.fault()) blame(responder_, *link.fault());
+  if (link.fault()) report_error(responder_, *link.fault());
 }
 
 bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
@@ -194,7 +194,7 @@ bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
   while (!(this->*done)()) {
     if (initiator_.fault || responder_.fault) return false;
     if (Session::stopped() || session_.now() >= deadline) {
-      blame(initiator_, fmt::format("{}: {}", what, Session::stopped() ? "interrupted" : "no end within 10s"));
+      report_error(initiator_, fmt::format("{}: {}", what, Session::stopped() ? "interrupted" : "no end within 10s"));
       return false;
     }
     turn();
@@ -217,7 +217,7 @@ void Demo::connect() {
   options.private_data = data;
   options.qp = initiator_.link->init();
   const auto id = initiator_.host.cm().connect(*server_, options);
-  if (!id) return blame(initiator_, words(id.error()));
+  if (!id) return report_error(initiator_, message_of(id.error()));
   initiator_.id = *id;
   initiator_.link->attach(*initiator_.id.qp());
 }
@@ -319,7 +319,7 @@ int run_demo(DemoArgs& args, Context& context) {
     trace->share_start(*(*session)->trace());
   }
   auto responder = open_responder(args, trace ? &*trace : nullptr);
-  if (!responder) return context.out.error(Exit::environment, "cannot open sockets: " + words(responder.error()));
+  if (!responder) return context.out.error(Exit::environment, "cannot open sockets: " + message_of(responder.error()));
   return Demo(args, **session, **responder, context).run(args.session.pcapng);
 }
 

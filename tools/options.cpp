@@ -43,7 +43,7 @@ constexpr double longest_ns = 1e18;  // about 31 years; more would overflow sums
 Or<Bytes> parse_hex(std::string_view digits) {
   Bytes octets;
   if (const std::string wrong = parse_hex_into(digits, octets, digits.size()); !wrong.empty())
-    return complain(Exit::usage, "private data: " + wrong);
+    return command_error(Exit::usage, "private data: " + wrong);
   return octets;
 }
 
@@ -53,7 +53,7 @@ Or<Bytes> read_file(const std::string& path, std::size_t max) {
   std::string content(max + 1, '\0');
   if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
-    return complain(Exit::environment, fmt::format("private data: cannot read '{}'", path));
+    return command_error(Exit::environment, fmt::format("private data: cannot read '{}'", path));
   content.resize(static_cast<std::size_t>(file.gcount()));
   return Bytes(content.begin(), content.end());
 }
@@ -140,11 +140,12 @@ Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
   const auto colons = std::count(text.begin(), text.end(), ':');
   if (text.starts_with('[')) {
     const auto close = text.find(']');
-    if (close == std::string_view::npos) return complain(Exit::usage, fmt::format("'{}' lacks a ']'", text));
+    if (close == std::string_view::npos) return command_error(Exit::usage, fmt::format("'{}' lacks a ']'", text));
     endpoint.host = text.substr(1, close - 1);
     const std::string_view rest = text.substr(close + 1);
     has_port = rest.starts_with(':');
-    if (!rest.empty() && !has_port) return complain(Exit::usage, fmt::format("'{}' is not HOST or HOST:PORT", text));
+    if (!rest.empty() && !has_port)
+      return command_error(Exit::usage, fmt::format("'{}' is not HOST or HOST:PORT", text));
     if (has_port) port = rest.substr(1);
   } else if (colons == 1) {
     const auto colon = text.find(':');
@@ -154,10 +155,10 @@ Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
   }
   if (has_port) {
     const auto number = parse_port(port);
-    if (!number) return complain(Exit::usage, fmt::format("'{}' is not a port (0..65535)", port));
+    if (!number) return command_error(Exit::usage, fmt::format("'{}' is not a port (0..65535)", port));
     endpoint.port = *number;
   }
-  if (endpoint.host.empty()) return complain(Exit::usage, fmt::format("'{}' names no host", text));
+  if (endpoint.host.empty()) return command_error(Exit::usage, fmt::format("'{}' names no host", text));
   return endpoint;
 }
 
@@ -174,8 +175,8 @@ std::string why_unresolved(std::string_view host) {
 Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
   auto addresses = Host::resolve(endpoint.host, endpoint.port);
   if (!addresses || addresses->empty())
-    return complain(Exit::environment, fmt::format("cannot resolve '{}': {}", printable(endpoint.host, false),
-                                                   why_unresolved(endpoint.host)));
+    return command_error(Exit::environment, fmt::format("cannot resolve '{}': {}", printable(endpoint.host, false),
+                                                        why_unresolved(endpoint.host)));
   return *addresses;
 }
 
@@ -237,7 +238,7 @@ Or<Bytes> load_private_data(const std::string& text, std::size_t max) {
     octets = Bytes(view.begin(), view.end());
   }
   if (octets && octets->size() > max)
-    return complain(
+    return command_error(
         Exit::usage,
         fmt::format("private data: {} octets{}, at most {} fit{}", octets->size(),
                     view.starts_with('@') ? " or more" : "", max,
@@ -347,9 +348,9 @@ QpType qp_type_of(const SessionOptions& options, bool listens) {
 
 Or<void> check_qp_type(const SessionOptions& session, const TrafficOptions& traffic) {
   if (session.qp_type != "rc" && session.provider == "iwarp")
-    return complain(Exit::usage, fmt::format("--qp-type {}: iWARP has RC alone", session.qp_type));
+    return command_error(Exit::usage, fmt::format("--qp-type {}: iWARP has RC alone", session.qp_type));
   if (session.qp_type == "xrc" && traffic.any())
-    return complain(Exit::usage, "--qp-type xrc sends no messages: 'parley xrc demo' does");
+    return command_error(Exit::usage, "--qp-type xrc sends no messages: 'parley xrc demo' does");
   return {};
 }
 
@@ -393,18 +394,19 @@ Or<void> check_when_full(const SessionOptions& session, bool listens) {
   constexpr Duration least = cm::ibcm::busy::retry_after_min, most = cm::ibcm::busy::retry_after_max;
   const bool full = session.when_full != "mra" || session.retry_after_given;
   if (session.provider != "roce" && (full || session.offer_retry_after))
-    return complain(Exit::usage, fmt::format("{} is about Parley's RoCE: it belongs to --provider roce",
-                                             session.offer_retry_after    ? "--offer-retry-after"
-                                             : session.when_full != "mra" ? "--when-full"
-                                                                          : "--retry-after"));
-  if (!listens && full) return complain(Exit::usage, "--when-full and --retry-after are for the listening side");
+    return command_error(Exit::usage, fmt::format("{} is about Parley's RoCE: it belongs to --provider roce",
+                                                  session.offer_retry_after    ? "--offer-retry-after"
+                                                  : session.when_full != "mra" ? "--when-full"
+                                                                               : "--retry-after"));
+  if (!listens && full) return command_error(Exit::usage, "--when-full and --retry-after are for the listening side");
   if (listens && session.offer_retry_after)
-    return complain(Exit::usage, "--offer-retry-after is for the connecting side");
+    return command_error(Exit::usage, "--offer-retry-after is for the connecting side");
   if (session.retry_after_given && session.when_full != "retry-after")
-    return complain(Exit::usage, "--retry-after needs --when-full retry-after");
+    return command_error(Exit::usage, "--retry-after needs --when-full retry-after");
   if (session.retry_after < least || session.retry_after > most)
-    return complain(Exit::usage, fmt::format("--retry-after {}: it is {} to {}", duration_text(session.retry_after),
-                                             duration_text(least), duration_text(most)));
+    return command_error(Exit::usage,
+                         fmt::format("--retry-after {}: it is {} to {}", duration_text(session.retry_after),
+                                     duration_text(least), duration_text(most)));
   return {};
 }
 
@@ -417,8 +419,8 @@ Or<void> check_quirks(const SessionOptions& session, const MpaArgs& args) {
        {std::pair("--peer-quirk", args.mpa.peer_quirk), {"--play-quirk", args.mpa.play_quirk}}) {
     if (!args.was_given(option)) continue;
     if (roce ? !wire::ib::find_quirk(name) : !mpa::find_quirk(name))
-      return complain(Exit::usage, fmt::format("{} {}: that peer speaks {} ('parley quirks' lists both)", option, name,
-                                               roce ? "MPA; this side RoCE" : "RoCE; this side MPA"));
+      return command_error(Exit::usage, fmt::format("{} {}: that peer speaks {} ('parley quirks' lists both)", option,
+                                                    name, roce ? "MPA; this side RoCE" : "RoCE; this side MPA"));
   }
   return {};
 }
@@ -431,16 +433,16 @@ std::string played_over_roce(const MpaArgs& args) {
 
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
   if (session.provider != "rdmacm" && !session.device.empty())
-    return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
+    return command_error(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
   if (session.provider != "roce" && session.timers != "back-off")
-    return complain(Exit::usage, "--timers are those of Parley's RoCE: they belong to --provider roce");
+    return command_error(Exit::usage, "--timers are those of Parley's RoCE: they belong to --provider roce");
   if (session.provider != "rdmacm")
     if (auto known = check_quirks(session, args); !known) return known;
   if (session.provider == "iwarp") return {};
   const bool roce = session.provider == "roce";
   for (const std::string_view option : {"--backlog", "--tcp-timeout", "--nudge-after"})
     if (roce && args.was_given(option))
-      return complain(Exit::usage, fmt::format("{} is about TCP; with --provider roce there is none", option));
+      return command_error(Exit::usage, fmt::format("{} is about TCP; with --provider roce there is none", option));
   // Settings are defaults of the machine for both providers. Only options on the command line are rejected.
   const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
   const bool markers = args.was_given("--markers") && args.mpa.markers;
@@ -466,7 +468,7 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
                                         "--pcapng"}) {
     if (roce && (option == "--pcapng" || option == "--play-quirk")) continue;
     if (option == "--no-crc" ? !no_crc : option == "--markers" ? !markers : !args.was_given(option)) continue;
-    return complain(
+    return command_error(
         Exit::usage,
         fmt::format("{} is about MPA on sockets; with --provider {} {}", option, session.provider,
                     roce ? "InfiniBand's CM sets connections up" : "the kernel and the NIC speak the protocol"));
@@ -477,22 +479,22 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
 Or<void> check_answer_data(const SessionOptions& session, ConstBytes data, bool reject) {
   const std::size_t most = reject ? cm::ib_private_data.reject : cm::ib_private_data.reply;
   if (session.provider != "roce" || data.size() <= most) return {};
-  return complain(Exit::usage, fmt::format("private data: {} octets, at most {} fit into a {} of InfiniBand's CM",
-                                           data.size(), most, reject ? "REJ" : "REP"));
+  return command_error(Exit::usage, fmt::format("private data: {} octets, at most {} fit into a {} of InfiniBand's CM",
+                                                data.size(), most, reject ? "REJ" : "REP"));
 }
 
 Or<Bytes> settle(MpaArgs& args) {
   mpa::StartupOptions& mpa = args.mpa;
   if (mpa.rtr == mpa::Rtr::frame && mpa.revision != 1 && args.was_given("--revision")) {
     if (args.was_given("--rtr"))
-      return complain(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");
+      return command_error(Exit::usage, "--rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): use --revision 1");
     mpa.rtr = mpa::StartupOptions{}.rtr;
   }
   if (mpa.rtr == mpa::Rtr::frame) mpa.revision = 1;
   if (mpa.rtr_fallback == mpa::Rtr::frame)
-    return complain(Exit::usage, "--rtr-fallback frame cannot be: without S the peer does not know the frame");
+    return command_error(Exit::usage, "--rtr-fallback frame cannot be: without S the peer does not know the frame");
   if (mpa.rtr_expected == mpa::Rtr::frame)
-    return complain(Exit::usage, "--rtr-expected frame cannot be: the frame is always announced with S");
+    return command_error(Exit::usage, "--rtr-expected frame cannot be: the frame is always announced with S");
   return load_private_data(args.private_data, mpa::private_data_room(mpa.revision));
 }
 

@@ -18,14 +18,14 @@
 namespace parley::tools {
 
 /// Why a command cannot continue: the message for the user and the exit code.
-struct Complaint {
+struct CommandError {
   Exit exit = Exit::failed;
   std::string text;
 };
 template <class T>
-using Or = tl::expected<T, Complaint>;
-inline tl::unexpected<Complaint> complain(Exit exit, std::string text) {
-  return tl::unexpected(Complaint{exit, std::move(text)});
+using Or = tl::expected<T, CommandError>;
+inline tl::unexpected<CommandError> command_error(Exit exit, std::string text) {
+  return tl::unexpected(CommandError{exit, std::move(text)});
 }
 
 /// Port of `parley listen` and `parley connect` when none is given; `parley rping` has rping's 7174.

@@ -88,8 +88,8 @@ std::string role_name(mpa::Role role) { return role == mpa::Role::initiator ? "i
 
 std::string agreed_text(const cm::Established& e) { return kernel_text(e.parameters, e.id, e.ird, e.ord); }
 
-std::string words(const Error& error) { return error.message(); }
-std::string words(const std::error_code& error) { return error ? error.message() : "no error"; }
+std::string message_of(const Error& error) { return error.message(); }
+std::string message_of(const std::error_code& error) { return error ? error.message() : "no error"; }
 
 std::string end_text(const cm::Disconnected& end, const std::string& peer) {
   std::string text = end.why.to_string(peer);
@@ -103,7 +103,8 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer) {
 std::string listen_failure_text(const cm::Failure& why, const Address& local) {
   // For a removed device or a RoCE port in use, `received` says more than the code.
   const bool more = why.code == make_error_code(Errc::unreachable) || why.step == ib::step::send_request;
-  std::string text = more ? why.received : fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
+  std::string text =
+      more ? why.received : fmt::format("cannot listen on {}: {}", local.to_string(), message_of(why.code));
   // For example, what a link-local address lacks.
   if (why.code == make_error_code(Errc::bad_address) && !why.advice.empty()) text += "; " + why.advice;
   return text;
@@ -211,7 +212,7 @@ Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, 
 Json failure_json(const cm::Failure& failure, const std::string& peer) {
   return Json{{"stage", to_string(failure.stage())},
               {"step", failure.step.name},
-              {"error", words(failure.code)},
+              {"error", message_of(failure.code)},
               {"rule", failure.rule},
               {"received", failure.received},
               {"advice", failure.advice},
@@ -254,7 +255,7 @@ Json with_this_side(Json object, cm::Id id) {
 
 }  // namespace
 
-Reporter::Known Reporter::known(cm::Id id) const {
+Reporter::ReportedConnection Reporter::known(cm::Id id) const {
   if (const auto at = known_.find(id.number()); at != known_.end()) return at->second;
   // The set-up failed before its Request arrived.
   const auto peer = id.peer_address();
@@ -293,7 +294,7 @@ void Reporter::on(const cm::ConnectRequest& e) {
 
 void Reporter::on(const cm::Established& e) {
   ++tally_.established;
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   const mpa::Parameters* agreed = e.mpa();
   std::string text = fmt::format(
       "[{}] established with {}: {}", with.number, with.peer,
@@ -313,7 +314,7 @@ void Reporter::on(const cm::Established& e) {
 
 void Reporter::on(const cm::Rejected& e) {
   ++tally_.rejected;
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   std::string text = fmt::format("[{}] rejected by {}: {}", with.number, with.peer, private_data_text(e.private_data));
   const mpa::Parameters* theirs = e.mpa();
   if (theirs != nullptr && (theirs->peer_ird != 0 || theirs->peer_ord != 0))
@@ -332,7 +333,7 @@ void Reporter::on(const cm::Rejected& e) {
 
 void Reporter::on(const cm::ConnectFailed& e) {
   ++tally_.failed;
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   const std::string tried =
       e.attempts > 1 ? fmt::format(" ({} in {})", counted(e.attempts, "attempt"), measured_duration_text(e.elapsed))
                      : "";
@@ -351,7 +352,7 @@ void Reporter::on(const cm::ConnectFailed& e) {
 
 void Reporter::on(const cm::Retrying& e) {
   ++tally_.retried;
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   const std::string next = e.peer.to_string();
   const std::string where = e.peer != e.failed || e.wait > Duration{} ? next : "again";
   const std::string when = e.wait > Duration{} ? " in " + measured_duration_text(e.wait) : "";
@@ -368,7 +369,7 @@ void Reporter::on(const cm::Retrying& e) {
 void Reporter::on(const cm::Disconnected& e) {
   ++tally_.disconnected;
   if (!e.graceful) ++tally_.broken;
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   std::string text = fmt::format("[{}] disconnected from {}", with.number, with.peer);
   text += e.graceful ? ", gracefully" : ": " + e.why.to_string(with.peer);
   Json object = with_this_side(
@@ -393,7 +394,7 @@ void Reporter::on(const cm::TurnedAway& e) {
 }
 
 void Reporter::on(const cm::AddressChanged& e) {
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   emit(fmt::format("[{}] {}: {}", with.number, with.peer, e.why.received), {{"event", "address_changed"},
                                                                             {"id", with.number},
                                                                             {"peer", with.peer},
@@ -401,7 +402,7 @@ void Reporter::on(const cm::AddressChanged& e) {
 }
 
 void Reporter::on(const cm::DeviceRemoved& e) {
-  const Known with = known(e.id);
+  const ReportedConnection with = known(e.id);
   emit(
       fmt::format("[{}] {}: {}", with.number, with.peer, e.why.received),
       {{"event", "device_removed"}, {"id", with.number}, {"peer", with.peer}, {"why", failure_json(e.why, with.peer)}});

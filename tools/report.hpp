@@ -35,8 +35,8 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer);
 /// Why listening failed or ended.
 std::string listen_failure_text(const cm::Failure& why, const Address& local);
 /// The message of an error.
-std::string words(const std::error_code& error);
-std::string words(const Error& error);
+std::string message_of(const std::error_code& error);
+std::string message_of(const Error& error);
 
 /// Peers that were turned away before their connection had a number: "no room: 976 half-open connections gave way,
 /// ...".
@@ -92,7 +92,7 @@ class Reporter {
   void report_failures(bool tell) { report_failures_ = tell; }
 
  private:
-  struct Known {
+  struct ReportedConnection {
     std::uint64_t number = 0;  ///< 1 for the command's first connection, and so on
     std::string peer;
     mpa::Role role = mpa::Role::initiator;
@@ -112,13 +112,13 @@ class Reporter {
   void on(const cm::UserEvent&) {}     // no command posts any
   void on(const cm::Resolved&) {}      // doctor handles it itself
   void on(const cm::TimewaitExit&) {}  // connect --time-wait handles it itself
-  Known known(cm::Id id) const;
+  ReportedConnection known(cm::Id id) const;
 
   Output& out_;
   bool quiet_;
   bool report_failures_ = true;
   Tally tally_;
-  std::map<std::uint64_t, Known> known_;  ///< live connections only
+  std::map<std::uint64_t, ReportedConnection> known_;  ///< live connections only
 };
 
 }  // namespace parley::tools

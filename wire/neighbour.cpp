@@ -15,7 +15,7 @@ constexpr std::uint8_t option_source_link = 1, option_target_link = 2;
 constexpr std::uint32_t flag_router = 0x80000000, flag_solicited = 0x40000000, flag_override = 0x20000000;
 
 template <std::size_t n>
-void take(Reader& r, std::array<std::uint8_t, n>& out) {
+void read_array(Reader& r, std::array<std::uint8_t, n>& out) {
   const ConstBytes octets = r.bytes(n);
   std::copy(octets.begin(), octets.end(), out.begin());
 }
@@ -42,7 +42,7 @@ bool parse_options(Reader& r, std::uint8_t wanted, std::optional<Mac>& link) {
     if (!r.ok()) return false;
     if (type != wanted) continue;
     Mac mac{};
-    take(value, mac);
+    read_array(value, mac);
     link = mac;
   }
   return true;
@@ -69,10 +69,10 @@ Result<ArpPacket> parse_arp(ConstBytes packet) {
   const std::uint16_t hardware = r.be16(), protocol = r.be16();
   const std::uint8_t hardware_size = r.u8(), protocol_size = r.u8();
   const std::uint16_t operation = r.be16();
-  take(r, out.sender_mac);
-  take(r, out.sender_ip);
-  take(r, out.target_mac);
-  take(r, out.target_ip);
+  read_array(r, out.sender_mac);
+  read_array(r, out.sender_ip);
+  read_array(r, out.target_mac);
+  read_array(r, out.target_ip);
   if (!r.ok()) return fail(Errc::truncated);
   if (hardware != hardware_ethernet || protocol != protocol_ipv4 || hardware_size != 6 || protocol_size != 4)
     return fail(Errc::malformed);
@@ -115,7 +115,7 @@ Result<NeighbourMessage> parse_neighbour(ConstBytes icmp, const Ip6& source, con
   if (type != type_solicit && type != type_advert) return fail(Errc::unsupported);
   out.advert = type == type_advert;
   const std::uint32_t flags = r.be32();
-  take(r, out.target);
+  read_array(r, out.target);
   if (!r.ok()) return fail(Errc::truncated);
   if (out.advert) {
     out.router = (flags & flag_router) != 0;

@@ -21,7 +21,7 @@ void Client::send(Request request) {
 
 void Client::connected(Instant) {
   if (phase_ == Phase::refused) return;
-  send({.ask = Ask::hello,
+  send({.ask = RequestType::hello,
         .reason = protocol_version,
         .other = protocol_version,
         .value = options_.process.start,
@@ -38,20 +38,20 @@ void Client::disconnected() {
   items_.clear();
   std::erase_if(pending_, [](const auto& p) { return p.second.abandoned; });  // their membership has ended
   for (auto& [number, pending] : pending_) pending.sent = false;
-  let_go();
+  release();
   for (auto& [generation, r] : registrations_)
-    if (!std::exchange(r.told, true)) give({r.id, r.why, r.reason, r.events, 0, true});
+    if (!std::exchange(r.told, true)) queue_event({r.id, r.why, r.reason, r.events, 0, true});
 }
 
 /// A disconnected member has no registrations at the broker, so its pending unregister and close requests are done. If
 /// it declared those queue pairs again, it could revive ones that the old broker has ended.
-void Client::let_go() {
+void Client::release() {
   for (auto at = pending_.begin(); at != pending_.end();) {
     const Pending pending = at->second;
-    const Ask ask = pending.request.ask;
+    const RequestType ask = pending.request.ask;
     const bool force = (pending.request.flags & Request::force) != 0;
-    const bool leaves = ask == Ask::unregister && registration_of(pending.request.tgt) != registrations_.end();
-    const bool closes = ask == Ask::close && (force || (registrations_.empty() && srqs_.empty()));
+    const bool leaves = ask == RequestType::unregister && registration_of(pending.request.tgt) != registrations_.end();
+    const bool closes = ask == RequestType::close && (force || (registrations_.empty() && srqs_.empty()));
     if (!leaves && !closes) {
       ++at;
       continue;
@@ -74,7 +74,7 @@ void Client::refuse(Refusal refusal) {
 
 std::optional<Client::Outgoing> Client::poll_transmit() {
   if (!out_.empty()) {
-    Outgoing next{emit(out_.front()), out_.front().ask == Ask::open && options_.shared};
+    Outgoing next{emit(out_.front()), out_.front().ask == RequestType::open && options_.shared};
     out_.pop_front();
     return next;
   }
@@ -112,7 +112,11 @@ void Client::greeted(const Answer& answer) {
   if (options_.exclusive && !was_member_) flags |= Request::exclusive;
   if (options_.shared) flags |= Request::shared;
   if (options_.carrier) flags |= Request::carrier;
-  send({.ask = Ask::open, .flags = flags, .reason = carriers_, .other = carriers_epoch_, .value = options_.device});
+  send({.ask = RequestType::open,
+        .flags = flags,
+        .reason = carriers_,
+        .other = carriers_epoch_,
+        .value = options_.device});
   phase_ = Phase::opening;
 }
 
@@ -128,13 +132,13 @@ void Client::opened(const Answer& answer) {
 void Client::declare() {
   out_.clear();  // from an attempt that ran out of memory
   restoring_.clear();
-  for (const auto& [ask, numbers] : {std::pair(Ask::add_srq, &srqs_), {Ask::note_other, &others_}})
+  for (const auto& [ask, numbers] : {std::pair(RequestType::add_srq, &srqs_), {RequestType::note_other, &others_}})
     for (const std::uint32_t number : *numbers) {
       restoring_[++last_number_] = 0;
       out_.push_back({.ask = ask, .number = last_number_, .other = number});
     }
   for (const auto& [generation, r] : registrations_) {
-    Request request{.ask = Ask::restore,
+    Request request{.ask = RequestType::restore,
                     .number = ++last_number_,
                     .flags = static_cast<std::uint16_t>(r.peer ? Request::has_peer : 0),
                     .state = r.state,
@@ -161,7 +165,7 @@ void Client::restored(const Answer& answer) {
   } else if (const auto lost = registrations_.find(generation); lost != registrations_.end()) {
     const TgtId id = lost->second.id;
     forget(id);
-    give({.tgt = id, .kind = EventKind::ended});
+    queue_event({.tgt = id, .kind = EventKind::ended});
   }
   if (restoring_.empty()) phase_ = Phase::up;
 }
@@ -174,17 +178,19 @@ void Client::on(Instant now, const Answer& answer) {
     const bool full = answer.refusal == Refusal::share_of_connections || answer.refusal == Refusal::no_memory;
     if (was_member_ && full) return;
     if (answer.refusal != Refusal::none) return refuse(answer.refusal);
-    if (answer.about == Ask::open) carriers_ = answer.reason;
+    if (answer.about == RequestType::open) carriers_ = answer.reason;
     if (registrations_.contains(answer.tgt.generation)) remember(answer);
     return;
   }
-  if (phase_ == Phase::greeting) return answer.about == Ask::hello ? greeted(answer) : refuse(Refusal::bad_message);
-  if (phase_ == Phase::opening) return answer.about == Ask::open ? opened(answer) : refuse(Refusal::bad_message);
+  if (phase_ == Phase::greeting)
+    return answer.about == RequestType::hello ? greeted(answer) : refuse(Refusal::bad_message);
+  if (phase_ == Phase::opening)
+    return answer.about == RequestType::open ? opened(answer) : refuse(Refusal::bad_message);
   if (restoring_.contains(answer.number)) return restored(answer);
   const auto found = pending_.find(answer.number);
   if (found == pending_.end()) return too_late(answer);
   if (found->second.abandoned) {
-    take_back(found->second.request, answer);
+    undo(found->second.request, answer);
     pending_.erase(answer.number);  // by number: refuse() may have erased all
     return;
   }
@@ -195,25 +201,27 @@ void Client::on(Instant now, const Answer& answer) {
   }
   settled(found->second, answer);
   pending_.erase(found);
-  if (answer.about == Ask::close && answer.refusal == Refusal::none) refuse(Refusal::not_member);
+  if (answer.about == RequestType::close && answer.refusal == Refusal::none) refuse(Refusal::not_member);
 }
 
 /// The request was reported as timed out, so the user assumes that it had no effect. Reverts it where possible.
 void Client::too_late(const Answer& answer) {
   if (answer.refusal != Refusal::none) return;
-  if (answer.about == Ask::unregister) return forget(answer.tgt);  // cannot be reverted
-  if (answer.about == Ask::close) return refuse(Refusal::not_member);
-  const bool joined = answer.about == Ask::create || answer.about == Ask::enlist || answer.about == Ask::publish;
-  if (joined && !registrations_.contains(answer.tgt.generation)) send({.ask = Ask::unregister, .tgt = answer.tgt});
+  if (answer.about == RequestType::unregister) return forget(answer.tgt);  // cannot be reverted
+  if (answer.about == RequestType::close) return refuse(Refusal::not_member);
+  const bool joined = answer.about == RequestType::create || answer.about == RequestType::enlist ||
+                      answer.about == RequestType::publish;
+  if (joined && !registrations_.contains(answer.tgt.generation))
+    send({.ask = RequestType::unregister, .tgt = answer.tgt});
 }
 
 /// The same for an abandoned request, whose parameters are still known.
-void Client::take_back(const Request& asked, const Answer& answer) {
+void Client::undo(const Request& asked, const Answer& answer) {
   if (answer.refusal != Refusal::none) return;
-  if (asked.ask == Ask::add_srq && !srqs_.contains(asked.other))
-    return send({.ask = Ask::remove_srq, .other = asked.other});
-  if (asked.ask == Ask::remove_srq) srqs_.erase(asked.other);
-  if (asked.ask == Ask::modify && registrations_.contains(answer.tgt.generation)) remember(answer);
+  if (asked.ask == RequestType::add_srq && !srqs_.contains(asked.other))
+    return send({.ask = RequestType::remove_srq, .other = asked.other});
+  if (asked.ask == RequestType::remove_srq) srqs_.erase(asked.other);
+  if (asked.ask == RequestType::modify && registrations_.contains(answer.tgt.generation)) remember(answer);
   too_late(answer);
 }
 
@@ -233,8 +241,9 @@ bool Client::has_abandoned() const {
 }
 
 bool may_pass(const Request& r) {
-  const bool own_fault = r.ask == Ask::close || (r.ask == Ask::modify && r.state == State::reset) ||
-                         (r.ask == Ask::create && r.tgt.qpn != 0) || r.ask == Ask::publish || r.ask == Ask::list;
+  const bool own_fault = r.ask == RequestType::close || (r.ask == RequestType::modify && r.state == State::reset) ||
+                         (r.ask == RequestType::create && r.tgt.qpn != 0) || r.ask == RequestType::publish ||
+                         r.ask == RequestType::list;
   return !own_fault;
 }
 
@@ -246,7 +255,7 @@ bool Client::try_again(const Pending& pending, const Answer& answer, Instant now
 void Client::settled(const Pending& pending, const Answer& answer) {
   answers_.push_back(answer);
   try {
-    take(pending.request, answer);
+    apply(pending.request, answer);
   } catch (...) {
     answers_.pop_back();
     throw;
@@ -254,19 +263,19 @@ void Client::settled(const Pending& pending, const Answer& answer) {
 }
 
 /// Allocates at most once, before it changes anything.
-void Client::take(const Request& asked, const Answer& answer) {
+void Client::apply(const Request& asked, const Answer& answer) {
   const bool good = answer.refusal == Refusal::none;
   switch (asked.ask) {
-    case Ask::create:
-    case Ask::enlist:
-    case Ask::publish:
-    case Ask::modify:
+    case RequestType::create:
+    case RequestType::enlist:
+    case RequestType::publish:
+    case RequestType::modify:
       if (good) remember(answer);
       if (const auto made = registrations_.find(answer.tgt.generation);
-          good && asked.ask != Ask::modify && made != registrations_.end())
+          good && asked.ask != RequestType::modify && made != registrations_.end())
         made->second.proof = answer.value;
       break;
-    case Ask::unregister: {
+    case RequestType::unregister: {
       // E3: events of the queue pair that are already queued here are dropped, too. A user may have given only the
       // number, without the generation.
       const auto known = registration_of(asked.tgt);
@@ -277,16 +286,16 @@ void Client::take(const Request& asked, const Answer& answer) {
       }
       break;
     }
-    case Ask::add_srq:
+    case RequestType::add_srq:
       if (good) srqs_.insert(asked.other);
       break;
-    case Ask::remove_srq:
+    case RequestType::remove_srq:
       if (good) srqs_.erase(asked.other);
       break;
-    case Ask::note_other:
+    case RequestType::note_other:
       if (good) others_.insert(asked.other);
       break;
-    case Ask::close:
+    case RequestType::close:
       if (good) {
         registrations_.clear();
         events_.clear();
@@ -335,10 +344,10 @@ void Client::on(const Event& event) {
       r.told = true;
     }
   }
-  give(event);
+  queue_event(event);
 }
 
-void Client::give(Event event) noexcept {
+void Client::queue_event(Event event) noexcept {
   if (events_.size() >= options_.events_max || event.kind == EventKind::events_lost) {
     lost_ = true;
     return;

@@ -93,16 +93,16 @@ class Client {
   void opened(const Answer& answer);
   void restored(const Answer& answer);
   void settled(const Pending& pending, const Answer& answer);
-  void take(const Request& asked, const Answer& answer);
+  void apply(const Request& asked, const Answer& answer);
   void too_late(const Answer& answer);
-  void take_back(const Request& asked, const Answer& answer);
+  void undo(const Request& asked, const Answer& answer);
   void remember(const Answer& answer);
   void forget(TgtId id);
-  void let_go();
+  void release();
   std::map<std::uint64_t, Registration>::iterator registration_of(TgtId id);
   void refuse(Refusal refusal);
   void declare();
-  void give(Event event) noexcept;
+  void queue_event(Event event) noexcept;
   bool try_again(const Pending& pending, const Answer& answer, Instant now) const;
   void send(Request request);
 

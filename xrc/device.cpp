@@ -76,15 +76,15 @@ Result<SharedReceiveQueue*> Device::create_srq(PdHandle pd, std::size_t capacity
   return srq;
 }
 
-std::optional<DeviceNews> Device::read(const AsyncEvent& event) const {
+std::optional<TgtReport> Device::read(const AsyncEvent& event) const {
   const auto* told = std::get_if<QueuePairEvent>(&event);
   if (told == nullptr) return std::nullopt;
   const auto mine = handles_.find(told->qp->qp_num());
   if (mine == handles_.end() || mine->second.get() != told->qp) return std::nullopt;  // another process's handle
   switch (told->kind) {
-    case QueuePairEvent::Kind::comm_est: return DeviceNews{mine->first, EventKind::established};
-    case QueuePairEvent::Kind::qp_fatal: return DeviceNews{mine->first, EventKind::fatal};
-    default: return DeviceNews{mine->first, EventKind::none};
+    case QueuePairEvent::Kind::comm_est: return TgtReport{mine->first, EventKind::established};
+    case QueuePairEvent::Kind::qp_fatal: return TgtReport{mine->first, EventKind::fatal};
+    default: return TgtReport{mine->first, EventKind::none};
   }
 }
 

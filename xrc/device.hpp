@@ -17,7 +17,7 @@ namespace parley::xrc {
 std::uint64_t digest_of(const QpAttr& attr);
 
 /// A NIC's report about a TGT queue pair.
-struct DeviceNews {
+struct TgtReport {
   std::uint32_t qpn = 0;
   EventKind kind = EventKind::none;  ///< none: nothing that registrants need to know
 };
@@ -40,7 +40,7 @@ class Device {
   void destroy_srq(std::uint32_t srqn) { srqs_.erase(srqn); }
 
   /// None: the event is about none of this process's handles.
-  std::optional<DeviceNews> read(const AsyncEvent& event) const;
+  std::optional<TgtReport> read(const AsyncEvent& event) const;
   /// Closes all handles and queues, as the system does when the process ends.
   void close_all();
   std::size_t handle_count() const { return handles_.size(); }

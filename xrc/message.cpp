@@ -13,8 +13,8 @@ enum Kind : std::uint8_t { kind_answer = 64, kind_event = 65, kind_item = 66 };
 constexpr std::size_t request_octets = 112, answer_octets = 96, event_octets = 48, item_octets = 88;
 
 bool is_ask(std::uint8_t value) {
-  switch (static_cast<Ask>(value)) {
-#define PARLEY_X(name, number) case Ask::name:
+  switch (static_cast<RequestType>(value)) {
+#define PARLEY_X(name, number) case RequestType::name:
     PARLEY_XRC_REQUESTS(PARLEY_X) return true;
 #undef PARLEY_X
   }
@@ -42,7 +42,7 @@ std::string parse_command(Reader& r) {
   return {octets.begin(), std::find(octets.begin(), octets.end(), 0)};
 }
 
-Request parse_request(Reader& r, Ask ask, std::uint64_t number) {
+Request parse_request(Reader& r, RequestType ask, std::uint64_t number) {
   Request m{.ask = ask, .number = number, .flags = r.be16()};
   m.state = static_cast<State>(r.u8());
   m.kind = static_cast<EventKind>(r.u8());
@@ -62,7 +62,7 @@ Request parse_request(Reader& r, Ask ask, std::uint64_t number) {
 
 Answer parse_answer(Reader& r, std::uint64_t number) {
   Answer m{.number = number, .refusal = static_cast<Refusal>(r.u8())};
-  m.about = static_cast<Ask>(r.u8());
+  m.about = static_cast<RequestType>(r.u8());
   m.flags = r.be16();
   m.state = static_cast<State>(r.u8());
   m.why = static_cast<EventKind>(r.u8());
@@ -123,10 +123,10 @@ Result<Message> sound(M message) {
 
 static_assert(request_octets <= message_max && answer_octets <= message_max && item_octets <= message_max);
 
-std::string_view to_string(Ask ask) {
+std::string_view to_string(RequestType ask) {
   switch (ask) {
 #define PARLEY_X(name, number) \
-  case Ask::name: return #name;
+  case RequestType::name: return #name;
     PARLEY_XRC_REQUESTS(PARLEY_X)
 #undef PARLEY_X
   }
@@ -217,13 +217,13 @@ Result<Message> parse(ConstBytes octets) {
   const std::uint64_t number = r.be64();
   if (!r.ok() || first != magic) return tl::unexpected(Error(Refusal::bad_message));
   // hello has the same form in all versions, so that two sides with different versions can detect it.
-  if (version != protocol_version && kind != static_cast<std::uint8_t>(Ask::hello))
+  if (version != protocol_version && kind != static_cast<std::uint8_t>(RequestType::hello))
     return tl::unexpected(Error(Refusal::bad_version));
   if (length != octets.size() || length != length_of(kind)) return tl::unexpected(Error(Refusal::bad_message));
   if (kind == kind_answer) return sound(parse_answer(r, number));
   if (kind == kind_event) return sound(parse_event(r));
   if (kind == kind_item) return sound(parse_item(r, number));
-  return sound(parse_request(r, static_cast<Ask>(kind), number));
+  return sound(parse_request(r, static_cast<RequestType>(kind), number));
 }
 
 std::uint64_t number_of(ConstBytes octets) {

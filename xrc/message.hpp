@@ -36,12 +36,12 @@ inline constexpr std::size_t command_max = 16;   ///< octets of a process's name
   X(list, 18)                  \
   X(kill, 19)
 
-enum class Ask : std::uint8_t {
+enum class RequestType : std::uint8_t {
 #define PARLEY_X(name, number) name = number,
   PARLEY_XRC_REQUESTS(PARLEY_X)
 #undef PARLEY_X
 };
-std::string_view to_string(Ask ask);  ///< "enlist"
+std::string_view to_string(RequestType ask);  ///< "enlist"
 
 struct Request {
   enum Flag : std::uint16_t {
@@ -53,7 +53,7 @@ struct Request {
     reserve = 32,
     carrier = 64
   };
-  Ask ask = Ask::hello;
+  RequestType ask = RequestType::hello;
   std::uint64_t number = 0;  ///< repeated in the answer
   std::uint16_t flags = 0;
   State state = State::creating;     ///< modify, restore
@@ -73,7 +73,7 @@ struct Answer {
   enum Flag : std::uint16_t { already = 1, has_peer = 2 };
   std::uint64_t number = 0;
   Refusal refusal = Refusal::none;
-  Ask about = Ask::hello;
+  RequestType about = RequestType::hello;
   std::uint16_t flags = 0;
   State state = State::creating;
   EventKind why = EventKind::none;

@@ -81,7 +81,7 @@ struct Registered {
   bool already = false;  ///< R2: nothing was added
 };
 /// A registration of a member in an earlier epoch, which the member has proved.
-struct Declared {
+struct DeclaredRegistration {
   TgtId id{};
   State state = State::reset;
   std::optional<Peer> peer{};
@@ -174,7 +174,7 @@ class BasicRegistry {
   /// Declares a registration of an earlier epoch, until `recovery` is over. After that, and for a queue pair that this
   /// registry made, it is the same as enlist(). A later user of the number loses it. A member that missed events gets
   /// events_lost. Errors: gone, conflict, no_memory, share_of_tgts, share_of_registrations, invalid.
-  Result<Registered> restore(Instant now, MemberId member, const Declared& declared);
+  Result<Registered> restore(Instant now, MemberId member, const DeclaredRegistration& declared);
 
   // ---- outputs
 
@@ -254,17 +254,17 @@ class BasicRegistry {
       return carriers_declared - std::min(carriers_declared, carriers_returned);
     }
   };
-  struct Resting {
+  struct RetiredTgt {
     TgtId id{};
     std::uint64_t domain = 0;
     Instant until{};
   };
   /// A domain that ended.
-  struct LeftInOrder {
+  struct CleanlyEnded {
     std::uint32_t uid = 0;  // of the domain's creator, whose share it counts against
     std::uint32_t carriers_returned = 0;
   };
-  using Found = Result<std::uint64_t>;  // a generation
+  using FoundGeneration = Result<std::uint64_t>;  // a generation
   /// A user's resources that count against its share.
   struct Use {
     std::uint32_t domains = 0, tgts = 0, registrations = 0, srqs = 0, others = 0, left_in_order = 0;
@@ -283,11 +283,11 @@ class BasicRegistry {
   }
 
   Result<void> check(MemberId member) const;
-  Found locate(Instant now, std::uint64_t domain, TgtId id) const;
+  FoundGeneration locate(Instant now, std::uint64_t domain, TgtId id) const;
   Refusal why_not(Instant now, std::uint64_t domain, TgtId id) const;
   Result<std::uint64_t> domain_for(Instant now, const OpenParameters& parameters);
   void leave(Instant now, std::uint64_t number, bool died);
-  Result<std::uint32_t> take_number(std::uint32_t wanted);
+  Result<std::uint32_t> assign_number(std::uint32_t wanted);
   Result<void> usable(std::uint32_t qpn) const;
   Result<void> make_room(Instant now, std::uint32_t uid);
   Result<void> room_to_register(std::uint32_t uid) const;
@@ -306,9 +306,9 @@ class BasicRegistry {
   void await_no_carriers(Instant now);
   void announce_all(std::uint64_t domain);
   void keep_left_in_order(const Domain& domain);
-  void take_left_in_order(Domain& domain);
+  void restore_left_in_order(Domain& domain);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
-  void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
+  void merge(Instant now, std::uint64_t number, Tgt& tgt, const DeclaredRegistration& declared);
   void compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard);
   Result<void> free_number(TgtId id);
   Result<void> note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number, Count count,
@@ -319,15 +319,15 @@ class BasicRegistry {
   void count(std::uint32_t uid, Count count, int change);
   std::uint32_t purge(std::uint64_t number, std::uint64_t generation);
   void end(Instant now, Tgt& tgt);
-  void take_out(Tgt& tgt);
+  void remove_tgt(Tgt& tgt);
   Instant grace_end(Instant now, State state) const;
   /// Whether a member that has not declared its registrations yet may declare this one.
   bool may_be_declared(Instant now, const Tgt& tgt) const {
     return recovering(now) && tgt.id.generation >> 32 < options_.epoch;
   }
   void enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason);
-  void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
-  void give(std::uint64_t number, Event event);
+  void notify_registrants(Tgt& tgt, EventKind kind, std::uint32_t reason);
+  void queue_event(std::uint64_t number, Event event);
   void lose_events(std::uint64_t number);
   void announce(std::uint64_t number, Member& member);
   void forget_peer(Tgt& tgt);
@@ -336,11 +336,11 @@ class BasicRegistry {
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max
   Map<DomainKey, std::uint64_t> keys_;                      // of shared domains
-  Map<DomainKey, LeftInOrder> left_in_order_;               // domains with carriers_returned; domains_max
+  Map<DomainKey, CleanlyEnded> left_in_order_;              // domains with carriers_returned; domains_max
   Map<std::uint64_t, Member> members_;                      // members_max
   Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
   Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation
-  Map<std::uint32_t, Resting> resting_;                     // resting_max
+  Map<std::uint32_t, RetiredTgt> resting_;                  // resting_max
   Deque<std::pair<Instant, std::uint32_t>> rests_;          // of resting_, in the order of expiry
   Map<std::uint32_t, std::uint64_t> srqs_, others_;         // number to member; srqs_max each
   Map<std::uint32_t, Use> users_;                           // by uid; users with at least one resource

@@ -17,7 +17,7 @@ void BasicRegistry<S>::set_deadline(Tgt& tgt, Instant at) {
 
 /// Removes the queue pair from all tables. Destroys `tgt`.
 template <class S>
-void BasicRegistry<S>::take_out(Tgt& tgt) {
+void BasicRegistry<S>::remove_tgt(Tgt& tgt) {
   set_deadline(tgt, never);
   forget_peer(tgt);
   for (const std::uint64_t number : tgt.registrants) {
@@ -48,20 +48,20 @@ void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
       rests_.emplace_back(until, tgt.id.qpn);
     }
   }
-  take_out(tgt);
+  remove_tgt(tgt);
 }
 
 /// E1: sends the event to the present registrants, and only to them.
 template <class S>
-void BasicRegistry<S>::tell(Tgt& tgt, EventKind kind, std::uint32_t reason) {
+void BasicRegistry<S>::notify_registrants(Tgt& tgt, EventKind kind, std::uint32_t reason) {
   if (tgt.registrants.empty()) return;  // it is being declared again
   ++tgt.events;
-  for (const std::uint64_t number : tgt.registrants) give(number, {tgt.id, kind, reason, tgt.events});
+  for (const std::uint64_t number : tgt.registrants) queue_event(number, {tgt.id, kind, reason, tgt.events});
 }
 
 /// E4: a member that takes no events delays no other member, and costs no more than its queue.
 template <class S>
-void BasicRegistry<S>::give(std::uint64_t number, Event event) {
+void BasicRegistry<S>::queue_event(std::uint64_t number, Event event) {
   Member& member = members_.at(number);
   const auto same = std::find_if(member.events.begin(), member.events.end(), [&event](const Event& e) {
     return e.tgt == event.tgt && e.kind == event.kind && e.sticky == event.sticky;
@@ -109,7 +109,7 @@ template <class S>
 void BasicRegistry<S>::enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason) {
   tgt.state = state;
   forget_peer(tgt);
-  tell(tgt, kind, reason);
+  notify_registrants(tgt, kind, reason);
   tgt.why = kind;
   tgt.reason = reason;
   tgt.why_sequence = tgt.events;
@@ -129,7 +129,7 @@ Result<void> BasicRegistry<S>::step(Instant now, Tgt& tgt, EventKind kind, std::
   if (to)
     enter(now, tgt, *to, kind, reason);
   else if (tgt.state == State::rtr || tgt.state == State::rts)
-    tell(tgt, kind, reason);
+    notify_registrants(tgt, kind, reason);
   else
     return tl::unexpected(Error(Refusal::state));
   return {};
@@ -171,14 +171,15 @@ template <class S>
 void BasicRegistry<S>::report_to_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
   if (kind == EventKind::device_removed) return remove_device(now, number, reason);
   for (const std::uint64_t member : std::as_const(domains_).at(number).members)
-    give(member, {.kind = kind, .reason = reason});
+    queue_event(member, {.kind = kind, .reason = reason});
 }
 
 /// A second call only repeats the event of the device.
 template <class S>
 void BasicRegistry<S>::remove_device(Instant now, std::uint64_t number, std::uint32_t reason) {
   const Domain& domain = std::as_const(domains_).at(number);
-  for (const std::uint64_t member : domain.members) give(member, {.kind = EventKind::device_removed, .reason = reason});
+  for (const std::uint64_t member : domain.members)
+    queue_event(member, {.kind = EventKind::device_removed, .reason = reason});
   drain_all(now, number, reason);
 }
 
@@ -215,7 +216,7 @@ void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const Ope
   if (parameters.carriers_epoch == options_.epoch) {
     member.carriers = parameters.carriers > 0 ? domain.carriers_declared : 0;
     if (parameters.carriers > domain.carriers + domain.carriers_missing())
-      give(number, {.kind = EventKind::device_removed});
+      queue_event(number, {.kind = EventKind::device_removed});
     return announce_all(member.domain);
   }
   member.carriers = parameters.carriers;
@@ -227,7 +228,7 @@ void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const Ope
     domain.carriers_declared = std::max(domain.carriers_declared, parameters.carriers);
     awaits_carriers_ = awaits_carriers_ || domain.carriers_declared > 0;
   } else if (parameters.carriers > domain.carriers_returned) {
-    give(number, {.kind = EventKind::device_removed});
+    queue_event(number, {.kind = EventKind::device_removed});
   }
   announce_all(member.domain);
 }
@@ -261,7 +262,7 @@ void BasicRegistry<S>::keep_left_in_order(const Domain& domain) {
 }
 
 template <class S>
-void BasicRegistry<S>::take_left_in_order(Domain& domain) {
+void BasicRegistry<S>::restore_left_in_order(Domain& domain) {
   const auto left = std::as_const(left_in_order_).find(*domain.key);
   if (left == std::as_const(left_in_order_).end()) return;
   domain.carriers_returned = left->second.carriers_returned;
@@ -281,7 +282,7 @@ void BasicRegistry<S>::await_no_carriers(Instant now) {
     if (std::exchange(domain.carriers_declared, 0) <= domain.carriers_returned) continue;
     for (const std::uint64_t member : std::as_const(domain).members)
       if (std::as_const(members_).at(member).carriers > domain.carriers_returned)
-        give(member, {.kind = EventKind::device_removed});
+        queue_event(member, {.kind = EventKind::device_removed});
     drain_all(now, number, 0);
     announce_all(number);
   }

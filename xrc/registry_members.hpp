@@ -57,7 +57,7 @@ Result<std::uint64_t> BasicRegistry<S>::domain_for(Instant now, const OpenParame
   made.device = p.key ? p.key->device : p.device;
   if (!p.key) return number;
   keys_[*p.key] = number;
-  take_left_in_order(made);
+  restore_left_in_order(made);
   return number;
 }
 
@@ -125,7 +125,7 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   if (last)
     for (const std::uint64_t generation : listed(std::as_const(domains_).at(domain).tgts)) {
       Tgt& tgt = tgts_.at(generation);
-      may_be_declared(now, tgt) ? take_out(tgt) : end(now, tgt);
+      may_be_declared(now, tgt) ? remove_tgt(tgt) : end(now, tgt);
       S::checkpoint(this);
     }
   if (died) ++counters_.died;

@@ -55,15 +55,15 @@ Result<void> BasicRegistry<S>::free_number(TgtId id) {
     Tgt& taken = tgts_.at(number->second);
     const bool declared = taken.id.generation >> 32 < options_.epoch;
     if (declared && taken.id.generation > id.generation) return refused(Refusal::gone);
-    tell(taken, EventKind::killed, 0);
-    take_out(taken);
+    notify_registrants(taken, EventKind::killed, 0);
+    remove_tgt(taken);
   }
   return {};
 }
 
 /// Merges a member's declaration into the queue pair. The most advanced declared state wins.
 template <class S>
-void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& d) {
+void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const DeclaredRegistration& d) {
   for (std::size_t i = 0; i < d.attributes.size(); ++i)
     if (tgt.attributes[i] == 0) tgt.attributes[i] = d.attributes[i];
   compare_events(number, tgt, registry_detail::without_failure(d.state, d.events));
@@ -78,12 +78,12 @@ void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const 
   add_registrant(number, tgt);
   // E2: the member may have missed the event of the failure.
   if (registry_detail::has_failed(before) && d.state < before)
-    give(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
+    queue_event(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
   ++counters_.restored;
 }
 
 template <class S>
-Result<Registered> BasicRegistry<S>::restore(Instant now, MemberId member, const Declared& d) {
+Result<Registered> BasicRegistry<S>::restore(Instant now, MemberId member, const DeclaredRegistration& d) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const bool number = d.id.qpn >= 2 && d.id.qpn <= 0xFFFFFF;
   if (!number || d.id.generation == 0 || d.id.generation > last_generation_ ||

@@ -36,7 +36,7 @@ Refusal BasicRegistry<S>::why_not(Instant now, std::uint64_t domain, TgtId id) c
 }
 
 template <class S>
-typename BasicRegistry<S>::Found BasicRegistry<S>::locate(Instant now, std::uint64_t domain, TgtId id) const {
+typename BasicRegistry<S>::FoundGeneration BasicRegistry<S>::locate(Instant now, std::uint64_t domain, TgtId id) const {
   auto tgt = tgts_.find(id.generation);
   if (id.generation == 0)
     if (const auto number = numbers_.find(id.qpn); number != numbers_.end()) tgt = tgts_.find(number->second);
@@ -57,7 +57,7 @@ Result<void> BasicRegistry<S>::usable(std::uint32_t qpn) const {
 
 /// The next free number in cyclic order, so that the number that ended last is reused last.
 template <class S>
-Result<std::uint32_t> BasicRegistry<S>::take_number(std::uint32_t wanted) {
+Result<std::uint32_t> BasicRegistry<S>::assign_number(std::uint32_t wanted) {
   if (wanted != 0 || !options_.assigns_numbers) {
     if (options_.assigns_numbers) return refused(Refusal::invalid);
     const auto free = usable(wanted);
@@ -153,7 +153,7 @@ Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const Cre
   if (const auto room = make_room(now, uid_of(member.number)); !room) return tl::unexpected(room.error());
   std::uint32_t qpn = 0;
   if (options_.assigns_numbers || !p.reserve || p.qpn != 0) {
-    const auto taken = take_number(p.qpn);
+    const auto taken = assign_number(p.qpn);
     if (!taken) return tl::unexpected(taken.error());
     qpn = *taken;
   }
@@ -214,7 +214,7 @@ Result<Registered> BasicRegistry<S>::join(std::uint64_t number, Tgt& tgt) {
   if (tgt.state == State::linger) go_back(tgt);
   add_registrant(number, tgt);
   // E2: the failure that it joined too late for is its first event.
-  if (tgt.state == State::error) give(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
+  if (tgt.state == State::error) queue_event(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
   return Registered{tgt.id, tgt.state, false};
 }
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "xrc/desk.hpp"
+#include "xrc/request_handler.hpp"
 
 namespace parley::xrc {
-using desk::no;
-using desk::yes;
+using answers::no;
+using answers::yes;
 
 // ---- connections -------------------------------------------------------------------------------------------------
 
@@ -57,7 +57,8 @@ void Server::wake(ConnectionNumber number, Connection& connection) {
 void Server::answer(ConnectionNumber number, Answer answer) {
   wake_members();
   Connection& connection = connections_.at(number);
-  const bool tells = answer.about == Ask::report || answer.about == Ask::report_device || answer.about == Ask::modify;
+  const bool tells = answer.about == RequestType::report || answer.about == RequestType::report_device ||
+                     answer.about == RequestType::modify;
   if (tells && connection.waiting) {  // move the connection behind those that get events
     std::erase(waiting_, number);
     connection.waiting = false;
@@ -96,8 +97,9 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
   Connection& c = found->second;
   if (!c.answers.empty()) {
     // Its own events are first, too: this member may be the only one that can declare them to the next broker.
-    const Ask about = c.answers.front().about;
-    if (c.member && (about == Ask::report || about == Ask::report_device || about == Ask::modify))
+    const RequestType about = c.answers.front().about;
+    if (c.member &&
+        (about == RequestType::report || about == RequestType::report_device || about == RequestType::modify))
       if (const auto event = next_event(c)) return event;
     const Bytes out = emit(c.answers.front());
     c.answers.pop_front();
@@ -108,7 +110,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     c.changed.erase(c.changed.begin());
     if (!registry_.is_registered(*c.member, id)) continue;
     Answer note = RequestHandler(registry_, now, *c.member).known(id, false);
-    note.about = Ask::query;
+    note.about = RequestType::query;
     note.epoch = registry_.options().epoch;
     return emit(note);
   }
@@ -117,12 +119,12 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     // R11: after the event that a carrier died, so that the member declares one of the two to the next broker.
     if (const std::uint32_t carriers = registry_.carriers(*c.member); carriers != c.carriers) {
       c.carriers = carriers;
-      return emit(Answer{.about = Ask::open, .reason = carriers, .epoch = registry_.options().epoch});
+      return emit(Answer{.about = RequestType::open, .reason = carriers, .epoch = registry_.options().epoch});
     }
   }
   if (!c.list) return std::nullopt;
   if (const auto item = next_item(*c.list)) return emit(*item);
-  const Answer done{.number = c.list->number, .about = Ask::list, .epoch = registry_.options().epoch};
+  const Answer done{.number = c.list->number, .about = RequestType::list, .epoch = registry_.options().epoch};
   c.list.reset();
   return emit(done);
 }
@@ -137,7 +139,7 @@ void Server::handle_message(Instant now, ConnectionNumber number, ConstBytes oct
   const auto message = parse(octets);
   const Request* request = message ? std::get_if<Request>(&*message) : nullptr;
   // A connection that violates the protocol gets one refusal and is closed; its process then counts as dead.
-  if (request == nullptr || c.greeted == (request->ask == Ask::hello)) {
+  if (request == nullptr || c.greeted == (request->ask == RequestType::hello)) {
     Answer reply = message ? no(Refusal::bad_message) : no(message);
     reply.number = number_of(octets);
     if (request != nullptr) reply.about = request->ask;
@@ -146,7 +148,7 @@ void Server::handle_message(Instant now, ConnectionNumber number, ConstBytes oct
     return;
   }
   Answer reply = serve(now, c, number, *request, file);
-  if (request->ask == Ask::list && reply.refusal == Refusal::none) return;  // the answer follows the list
+  if (request->ask == RequestType::list && reply.refusal == Refusal::none) return;  // the answer follows the list
   reply.number = request->number;
   reply.about = request->ask;
   answer(number, reply);
@@ -154,10 +156,10 @@ void Server::handle_message(Instant now, ConnectionNumber number, ConstBytes oct
 
 Answer Server::serve(Instant now, Connection& c, ConnectionNumber number, const Request& r,
                      const std::optional<FileFacts>& file) {
-  if (r.ask == Ask::hello) return hello(c, r);
-  if (r.ask == Ask::open) return open(now, c, number, r, file);
-  if (r.ask == Ask::kill) return kill(now, c, r);
-  if (r.ask == Ask::list) {
+  if (r.ask == RequestType::hello) return hello(c, r);
+  if (r.ask == RequestType::open) return open(now, c, number, r, file);
+  if (r.ask == RequestType::kill) return kill(now, c, r);
+  if (r.ask == RequestType::list) {
     if (c.list) return no(Refusal::busy);
     c.list = Listing{.number = r.number, .domains = registry_.domains(now), .counters = registry_.counters()};
     wake(number, c);
@@ -216,17 +218,18 @@ Answer Server::kill(Instant now, const Connection& c, const Request& r) {
 Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   const MemberId member = *c.member;
   // Only a member that was registered with the queue pair may declare it.
-  if (r.ask == Ask::restore && r.value != proof(c, r.tgt)) return no(Refusal::not_permitted);
-  RequestHandler desk(registry_, now, member);
-  Answer out = desk.serve(r);
-  const bool joined = r.ask == Ask::create || r.ask == Ask::enlist || r.ask == Ask::publish || r.ask == Ask::restore;
+  if (r.ask == RequestType::restore && r.value != proof(c, r.tgt)) return no(Refusal::not_permitted);
+  RequestHandler handler(registry_, now, member);
+  Answer out = handler.serve(r);
+  const bool joined = r.ask == RequestType::create || r.ask == RequestType::enlist || r.ask == RequestType::publish ||
+                      r.ask == RequestType::restore;
   if (joined && out.refusal == Refusal::none) out.value = proof(c, out.tgt);
-  if (r.ask == Ask::close && out.refusal == Refusal::none) {
+  if (r.ask == RequestType::close && out.refusal == Refusal::none) {
     by_member_.erase(member.number);
     c.member.reset();
     c.changed.clear();
   }
-  if (desk.changed()) changed(now, member, *desk.changed());
+  if (handler.changed()) changed(now, member, *handler.changed());
   return out;
 }
 

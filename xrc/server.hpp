@@ -50,7 +50,7 @@ class Server {
   /// How many messages of the connection may be read now. 0: too many answers wait to be taken, or it is about to be
   /// closed.
   std::size_t input_room(ConnectionNumber number) const;
-  bool takes_input(ConnectionNumber number) const { return input_room(number) > 0; }
+  bool accepts_input(ConnectionNumber number) const { return input_room(number) > 0; }
   /// The next message for the connection. Answers are first, in the order of the requests, but answers to reports and
   /// modifications follow its events. An answer to request 0 is an update about a queue pair or the carriers.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);

@@ -9,8 +9,8 @@
 
 namespace parley::capture {
 
-using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
+using wire::ib::CmSubject;
 
 namespace {
 
@@ -18,9 +18,9 @@ std::size_t slot_of(CmMessageType type) {
   return (static_cast<std::size_t>(type) - static_cast<std::size_t>(CmMessageType::req)) % PARLEY_ENGINE_CM_KINDS;
 }
 
-std::optional<CmMessageType> asked_by(CmAbout about) {
-  if (about == CmAbout::req) return CmMessageType::req;
-  if (about == CmAbout::rep) return CmMessageType::rep;
+std::optional<CmMessageType> asked_by(CmSubject about) {
+  if (about == CmSubject::req) return CmMessageType::req;
+  if (about == CmSubject::rep) return CmMessageType::rep;
   return std::nullopt;
 }
 
@@ -42,7 +42,7 @@ std::optional<CmMessageType> answered_by(const wire::ib::CmMessage& m) {
 
 }  // namespace
 
-void link(parley_engine_connection& connection, Side from, const CmSeen& m, parley_engine_place& out) {
+void link(parley_engine_connection& connection, Side from, const CapturedCm& m, parley_engine_place& out) {
   const CmMessageType type = m.message.type();
   parley_engine_sent& sent = connection.sent[index_of(from)][slot_of(type)];
   const std::uint64_t digest = fnv1a(m.mad.subspan(PARLEY_IB_MAD_HEADER_LEN));

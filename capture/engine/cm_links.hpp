@@ -7,6 +7,6 @@
 namespace parley::capture {
 
 /// Records a CM message from `from` in `connection`, and fills the message members of `out`.
-void link(parley_engine_connection& connection, Side from, const CmSeen& m, parley_engine_place& out);
+void link(parley_engine_connection& connection, Side from, const CapturedCm& m, parley_engine_place& out);
 
 }  // namespace parley::capture

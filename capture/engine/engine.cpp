@@ -166,7 +166,7 @@ parley_engine_connection* Engine::seen(RoceConnection& connection, Side from, st
   return out;
 }
 
-void Engine::message(RoceConnection& connection, Side from, const RocePacket& p, const CmSeen& m) {
+void Engine::message(RoceConnection& connection, Side from, const RocePacket& p, const CapturedCm& m) {
   parley_engine_connection* const c = seen(connection, from, p.frame);
   if (c == nullptr) return;
   if (c->number == 0) c->number = ++numbers_;

@@ -36,7 +36,7 @@ class Engine : RoceWatch {
     Status read(const parley_engine_packet& in, RocePacket& out);
   };
 
-  void message(RoceConnection& connection, Side from, const RocePacket& p, const CmSeen& m) override;
+  void message(RoceConnection& connection, Side from, const RocePacket& p, const CapturedCm& m) override;
   void data(RoceConnection& connection, Side from, const RocePacket& p) override;
   void found(RoceConnection& connection, const Finding& finding) override;
   void ended(RoceConnection& connection, const ConnectionReport& report) override;

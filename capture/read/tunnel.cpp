@@ -15,21 +15,21 @@ constexpr std::uint16_t port_vxlan = 4789, port_vxlan_of_linux = 8472, port_gene
 constexpr std::size_t labels_max = 16, label_size = 4;
 
 /// The packet behind the tunnel headers: its link type, and its offset.
-struct Inside {
+struct InnerPacket {
   std::uint16_t link_type = 0;
   std::size_t at = 0;
 };
-using Found = std::optional<Inside>;
+using Found = std::optional<InnerPacket>;
 
 constexpr std::uint16_t link_of(wire::LinkType type) { return static_cast<std::uint16_t>(type); }
 
 Found ethernet_at(const Reader& r) {
   if (!r.ok()) return std::nullopt;
-  return Inside{link_of(wire::LinkType::ethernet), r.offset()};
+  return InnerPacket{link_of(wire::LinkType::ethernet), r.offset()};
 }
 Found ip_at(const Reader& r) {
   if (!r.ok()) return std::nullopt;
-  return Inside{link_of(wire::LinkType::raw), r.offset()};
+  return InnerPacket{link_of(wire::LinkType::raw), r.offset()};
 }
 
 /// Skips the label stack. If an IP version follows, the rest is IP; anything else is an Ethernet pseudowire (RFC 4448).

@@ -43,7 +43,7 @@ void MatrixCollector::add(ConnectionReport&& c, std::string ladder) {
     listed_.back().entry.ladder = std::move(ladder);
     return;
   }
-  Alike alike{std::move(hosts), form_of(c), c.ib != nullptr};
+  GroupKey alike{std::move(hosts), form_of(c), c.ib != nullptr};
   const auto found = counted_.find(alike);
   if (found != counted_.end())
     found->second.add(standing);

@@ -30,19 +30,19 @@ class MatrixCollector {
     Hosts hosts;
     MatrixEntry entry;
   };
-  struct Alike {
+  struct GroupKey {
     Hosts hosts;
     std::string form;
     bool roce = false;
-    auto operator<=>(const Alike&) const = default;
+    auto operator<=>(const GroupKey&) const = default;
   };
 
   Matrix& matrix_;
   std::string file_;
   const PeerNames& names_;
   std::vector<Listed> listed_;
-  std::map<Alike, StandingCounts> counted_;  // connections that are not listed; at most Matrix::cells_max entries
-  StandingCounts outside_;                   // connections beyond these entries
+  std::map<GroupKey, StandingCounts> counted_;  // connections that are not listed; at most Matrix::cells_max entries
+  StandingCounts outside_;                      // connections beyond these entries
   std::uint64_t first_frame_ = UINT64_MAX;
   Hosts first_;  // of the connection that began first
 };

@@ -122,7 +122,7 @@ void Agent::Body::begin_next(Instant now) {
     if (Connection* c = get(*id)) begin(now, *c);
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmRep& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head& head, const CmRep& m) {
   Connection* c = by_local(m.remote_comm_id);
   // IBA §12.6.7.2 reason 6: no connection waits for this REP, and its sender would retransmit it. Linux does not
   // answer.
@@ -131,7 +131,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     send_once(reply_to(from), head.transaction_id,
               CmRej{.local_comm_id = m.remote_comm_id,
                     .remote_comm_id = m.local_comm_id,
-                    .about = CmAbout::rep,
+                    .about = CmSubject::rep,
                     .reason = CmReject::invalid_comm_id});
   };
   if (c == nullptr || !c->active || (c->peer_known && c->remote_id != m.local_comm_id)) {
@@ -176,14 +176,14 @@ void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, qpn);
   c.state = State::rep_rcvd;
-  tell(c, ReplyReceived{.reply = m, .remote_qpn = qpn, .ece_options = head.attribute_modifier});
+  push_event(c, ReplyReceived{.reply = m, .remote_qpn = qpn, .ece_options = head.attribute_modifier});
 }
 
 void Agent::Body::refuse_rep(Instant now, Connection& c, const CmRep& m, CmReject reason, Failure why) {
   c.state = State::rep_rcvd;
   c.remote_id = m.local_comm_id;
   answer(c, octets_of(c.tid, rej_of(c, reason)));
-  tell(c, Failed{.why = std::move(why)});
+  push_event(c, Failed{.why = std::move(why)});
   close(now, c, true);
 }
 
@@ -199,9 +199,9 @@ Result<void> Agent::Body::ready(Instant, ConnectionId id, ConstBytes private_dat
   return {};
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmMra& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head&, const CmMra& m) {
   Connection* c = nullptr;
-  if (m.about == CmAbout::req) {
+  if (m.about == CmSubject::req) {
     // The peer may have assigned an ID already, but this side learns it only from the REP.
     c = by_local(m.remote_comm_id);
     if (c == nullptr || !c->active) {
@@ -216,17 +216,17 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmMr
   const bool of_lap = c->state == State::established &&
                       (c->alternate == AlternateState::lap_sent || c->alternate == AlternateState::mra_lap_rcvd);
   switch (m.about) {
-    case CmAbout::req:
+    case CmSubject::req:
       if (c->state != State::req_sent && c->state != State::mra_req_rcvd) break;
       c->state = State::mra_req_rcvd;
       return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
                          {.about = m.about, .private_data = m.private_data});
-    case CmAbout::rep:
+    case CmSubject::rep:
       if (c->state != State::rep_sent && c->state != State::mra_rep_rcvd) break;
       c->state = State::mra_rep_rcvd;
       return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
                          {.about = m.about, .private_data = m.private_data});
-    case CmAbout::other:
+    case CmSubject::other:
       if (!of_lap) break;
       c->alternate = AlternateState::mra_lap_rcvd;
       return wait_longer(now, *c, peer_timeout(m.service_timeout) + c->timewait,
@@ -246,7 +246,7 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
     c = by_local(m.remote_comm_id);
     // In a REJ about a REQ the peer's ID is not compared: this side does not know it, and the peer may have none.
     if (c != nullptr &&
-        (m.about == CmAbout::req ? !c->active || c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
+        (m.about == CmSubject::req ? !c->active || c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
       c = nullptr;
   }
   if (c == nullptr) {
@@ -256,7 +256,7 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   return from_peer(*c, from) ? c : nullptr;
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmRej& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head&, const CmRej& m) {
   if (Connection* c = rejected_by(from, m)) rejected(now, *c, m);
 }
 
@@ -286,11 +286,11 @@ void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
     case State::rep_sent:
     case State::mra_rep_rcvd:
       // IBA §12.9: after a REJ for a stale connection, this side keeps its queue pair out of use for a timewait.
-      tell(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
+      push_event(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
       return is_stale ? enter_timewait(now, c) : close(now, c, !c.active);
     case State::rep_rcvd:
     case State::mra_rep_sent:
-      tell(c, Rejected{.reject = m, .timewait = true, .why = rejected_because(c.state, m)});
+      push_event(c, Rejected{.reject = m, .timewait = true, .why = rejected_because(c.state, m)});
       return enter_timewait(now, c);
     case State::established:
     case State::dreq_sent:

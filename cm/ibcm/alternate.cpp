@@ -35,7 +35,7 @@ Result<void> Agent::Body::answer_alternate(ConnectionId id, const AlternateAnswe
   return {};
 }
 
-void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmLap& m) {
+void Agent::Body::on_message(Instant, const MadFrom& from, const Head& head, const CmLap& m) {
   if (plays(Departure::drops_lap)) {
     ++counters.unexpected;
     return;
@@ -66,10 +66,10 @@ void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmL
   }
   c->lap_tid = head.transaction_id;
   c->alternate = AlternateState::lap_rcvd;
-  tell(*c, AlternateRequested{.request = m});
+  push_event(*c, AlternateRequested{.request = m});
 }
 
-void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmApr& m) {
+void Agent::Body::on_message(Instant, const MadFrom& from, const Head& head, const CmApr& m) {
   Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
   if (c == nullptr) return;
   const bool awaited = c->state == State::established &&
@@ -80,7 +80,7 @@ void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmA
   }
   c->alternate = AlternateState::idle;
   stop_waiting(*c);
-  tell(*c, AlternateAnswered{.answer = m});
+  push_event(*c, AlternateAnswered{.answer = m});
 }
 
 }  // namespace parley::cm::ibcm

@@ -143,7 +143,7 @@ void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
   if (!message) return judge_other(from, mad);
   ++counters.messages.of(message->type()).received;
   if (const auto* rej = std::get_if<CmRej>(&message->body)) ++counters.rejects_of(*rej).received;
-  std::visit([&](const auto& body) { take(now, from, *message, body); }, message->body);
+  std::visit([&](const auto& body) { on_message(now, from, *message, body); }, message->body);
   begin_next(now);
 }
 

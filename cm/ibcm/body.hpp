@@ -133,7 +133,7 @@ class Agent::Body {
 
   // Events and ends (ending.cpp).
   template <class E>
-  void tell(Connection& c, E&& event) {
+  void push_event(Connection& c, E&& event) {
     if (c.orphan) return;
     event.id = c.id;
     events_.push(std::forward<E>(event));
@@ -154,17 +154,17 @@ class Agent::Body {
   // Messages.
   void judge_other(const MadFrom& from, ConstBytes mad);
   using Head = wire::ib::CmMessage;
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRep& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRtu& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmMra& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRej& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmDreq& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmDrep& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmLap& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmApr& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmSidrReq& m);
-  void take(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmSidrRep& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRep& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRtu& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmMra& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmRej& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmDreq& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmDrep& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmLap& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmApr& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmSidrReq& m);
+  void on_message(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmSidrRep& m);
 
   void answer_sidr(Instant now, Connection& c, const SidrAnswer& p);
 
@@ -189,8 +189,9 @@ class Agent::Body {
   bool admit(Instant now, Connection& c, Listener& listener);
   void evict(Instant now, Connection& c);
   void turn_away(Listener& listener, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
-  void say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id, bool offered);
-  void tell_turned(Listener& listener, const Gid& peer);
+  void answer_when_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id,
+                        bool offered);
+  void report_turned_away(Listener& listener, const Gid& peer);
   void establish(Connection& c, Ready event);
   Listener* listener_of(std::uint64_t service_id);
   void leave_listener(Connection& c);
@@ -206,9 +207,9 @@ class Agent::Body {
   FlatMap<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;  // at most one per connection
   std::map<SidrKey, ConnectionId> sidr_;                     // at most one per connection
   std::list<ConnectionId> remembered_[2];                    // [0] never established, [1] established. Oldest first
-  Spares<std::unique_ptr<Connection>> spare_connections_;
-  Spares<std::unique_ptr<Octets>> spare_octets_;
-  std::list<ConnectionId> spare_places_;  // nodes of remembered_ for reuse; at most Spares::most
+  FreeList<std::unique_ptr<Connection>> spare_connections_;
+  FreeList<std::unique_ptr<Octets>> spare_octets_;
+  std::list<ConnectionId> spare_places_;  // nodes of remembered_ for reuse; at most FreeList::most
   std::map<std::uint64_t, std::unique_ptr<Listener>> listeners_;  // by service ID; at most listeners_max
   Window window_;
   DeadlineQueue deadlines_;  // by slot

@@ -5,7 +5,7 @@
 //   REJ 28  octet 6..7  there was no room; send the same REQ again after this many milliseconds, big-endian
 //
 // An Agent writes it into a REQ only if ConnectParameters::offer_retry_after is set, and into a REJ only as an answer to such a REQ,
-// if ListenOptions::when_full is WhenFull::reject. In all other cases it is ignored.
+// if ListenOptions::when_full is OverloadAction::reject. In all other cases it is ignored.
 #pragma once
 #include <optional>
 

@@ -39,7 +39,7 @@ void Agent::Body::enter_timewait(Instant now, Connection& c, const CmDrep* drep)
     if (const auto why = std::exchange(c.why, nullptr)) event.why = std::move(*why);
     event.end = c.peer_end;
     if (drep != nullptr) event.private_data = drep->private_data;
-    tell(c, std::move(event));
+    push_event(c, std::move(event));
   }
   if (plays(Departure::forgets_in_timewait)) forget_peer(c);
   remember(now, c);
@@ -60,14 +60,14 @@ void Agent::Body::remember(Instant now, Connection& c) {
 }
 
 void Agent::Body::leave_timewait(Connection& c, bool early) {
-  tell(c, TimewaitExit{.early = early});
+  push_event(c, TimewaitExit{.early = early});
   forget(c);
 }
 
 void Agent::Body::forget(Connection& c) {
   if (std::exchange(c.is_remembered, false)) {
     auto& those = remembered_[c.state == State::timewait ? 1 : 0];
-    if (spare_places_.size() < Spares<ConnectionId>::most)
+    if (spare_places_.size() < FreeList<ConnectionId>::most)
       spare_places_.splice(spare_places_.begin(), those, c.remembered);
     else
       those.erase(c.remembered);
@@ -80,12 +80,12 @@ void Agent::Body::forget(Connection& c) {
 }
 
 CmRej Agent::Body::rej_of(const Connection& c, CmReject reason) const {
-  CmRej m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .about = CmAbout::other, .reason = reason};
+  CmRej m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .about = CmSubject::other, .reason = reason};
   switch (c.state) {
     case State::req_rcvd:
-    case State::mra_req_sent: m.about = CmAbout::req; break;
+    case State::mra_req_sent: m.about = CmSubject::req; break;
     case State::rep_rcvd:
-    case State::mra_rep_sent: m.about = CmAbout::rep; break;
+    case State::mra_rep_sent: m.about = CmSubject::rep; break;
     default: break;
   }
   return m;
@@ -135,7 +135,7 @@ Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes pr
   return {};
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmDreq& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head& head, const CmDreq& m) {
   Connection* c = by_local(m.remote_comm_id);
   if (c == nullptr || !c->peer_known || c->remote_id != m.local_comm_id || c->state == State::closed) {
     // IBA §12.9: this side does not know the connection. It answers all the same, so that the peer need not wait.
@@ -161,7 +161,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       c->state = State::dreq_rcvd;
       c->alternate = AlternateState::idle;
       c->was_established = true;
-      tell(*c, DisconnectRequested{.end = end_note_of(m.private_data), .private_data = m.private_data});
+      push_event(*c, DisconnectRequested{.end = end_note_of(m.private_data), .private_data = m.private_data});
       return;
     case State::dreq_sent:  // the DREQs crossed: each side sends a DREP
       c->tid = head.transaction_id;
@@ -178,7 +178,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   }
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmDrep& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head&, const CmDrep& m) {
   Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
   if (c == nullptr) return;
   if (c->state != State::dreq_sent) {

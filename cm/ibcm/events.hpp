@@ -126,7 +126,7 @@ struct TimewaitExit {
 /// The peer requested more time: an MRA, or a busy answer with a retry-after.
 struct Waiting {
   ConnectionId id = 0;
-  wire::ib::CmAbout about = wire::ib::CmAbout::req;
+  wire::ib::CmSubject about = wire::ib::CmSubject::req;
   bool busy = false;  ///< a retry-after: the REQ is retransmitted at `until`
   Instant until{};
   wire::ib::PrivateData<222> private_data{};  ///< of the MRA

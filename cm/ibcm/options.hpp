@@ -68,7 +68,7 @@ struct AgentOptions {
 };
 
 /// How a listener answers requests that exceed `pending_max`.
-enum class WhenFull : std::uint8_t {
+enum class OverloadAction : std::uint8_t {
   drop,    ///< no answer, as Linux does
   mra,     ///< an MRA: the peer retransmits its REQ after the service timeout
   reject,  ///< REJ 28 with a retry-after for peers that announced support for it (busy.hpp), an MRA for others
@@ -80,7 +80,7 @@ struct ListenOptions {
   /// Set-ups that wait for the user or for the peer's RTU, plus an eighth for networks that have none. Beyond this, one of the
   /// busiest address is ended for a newcomer from elsewhere (cm/admission.hpp).
   std::uint32_t pending_max = 1024;
-  WhenFull when_full = WhenFull::mra;
+  OverloadAction when_full = OverloadAction::mra;
   std::uint8_t busy_timeout = 17;                         ///< 0 to 31, timeout_of(): for that MRA
   Duration retry_after = std::chrono::milliseconds(250);  ///< for that REJ; 1 ms to 65 s
 };

@@ -96,7 +96,7 @@ bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& 
   return true;
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmReq& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head& head, const CmReq& m) {
   if (Connection* known = found_in(by_peer_id_, PeerKey{m.local_ca_guid, m.local_comm_id})) {
     const bool same = !known->active && known->tid == head.transaction_id && known->request_psn == m.starting_psn &&
                       known->remote_qpn == m.local_qpn;
@@ -181,9 +181,9 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, m.local_qpn);
   RequestReceived event{.qp_type = c.qp_type, .request = m, .ece_options = head.attribute_modifier, .from = from};
-  c.offered_retry_after = listener.options.when_full == WhenFull::reject && busy::has_offer(m.private_data);
+  c.offered_retry_after = listener.options.when_full == OverloadAction::reject && busy::has_offer(m.private_data);
   if (c.offered_retry_after) busy::strip(event.request.private_data);
-  tell(c, std::move(event));
+  push_event(c, std::move(event));
 }
 
 bool Agent::Body::admit(Instant now, Connection& c, Listener& listener) {
@@ -194,7 +194,7 @@ bool Agent::Body::admit(Instant now, Connection& c, Listener& listener) {
   if (Connection* evicted = get(answer.gave_way)) {
     evicted->ticket = {};
     ++listener.turned.gave_way;
-    tell_turned(listener, evicted->to.destination);
+    report_turned_away(listener, evicted->to.destination);
     evict(now, *evicted);
   }
   return true;
@@ -202,38 +202,40 @@ bool Agent::Body::admit(Instant now, Connection& c, Listener& listener) {
 
 void Agent::Body::evict(Instant now, Connection& c) {
   send_once(c.to, c.tid, rej_of(c, CmReject::no_resources));
-  tell(c, Failed{.timewait = true,
-                 .why = broken(c.state, Errc::no_space, "no RTU yet, and a newcomer needed the room",
-                               "raise ListenOptions::pending_max, or keep the busiest address out")});
+  push_event(c, Failed{.timewait = true,
+                       .why = broken(c.state, Errc::no_space, "no RTU yet, and a newcomer needed the room",
+                                     "raise ListenOptions::pending_max, or keep the busiest address out")});
   enter_timewait(now, c);
 }
 
-void Agent::Body::tell_turned(Listener& listener, const Gid& peer) {
+void Agent::Body::report_turned_away(Listener& listener, const Gid& peer) {
   listener.turned.peer = peer;
   if (std::exchange(listener.told, true)) return;
   events_.push(TurnedAway{.service_id = listener.service_id});
 }
 
 // Answers a request for which there is no room. This side keeps no state: after an MRA the peer retransmits its REQ.
-void Agent::Body::say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id,
-                           bool offered) {
-  if (options.when_full == WhenFull::drop) {
+void Agent::Body::answer_when_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid,
+                                   std::uint32_t peer_id, bool offered) {
+  if (options.when_full == OverloadAction::drop) {
     ++counters.dropped_requests;
     return;
   }
   ++counters.busy;
-  if (options.when_full == WhenFull::reject && offered) {
+  if (options.when_full == OverloadAction::reject && offered) {
     CmRej out{.remote_comm_id = peer_id, .reason = CmReject::consumer};
     busy::put_retry_after(out.private_data, options.retry_after);
     return send_once(to, tid, out);
   }
-  send_once(to, tid, CmMra{.remote_comm_id = peer_id, .about = CmAbout::req, .service_timeout = options.busy_timeout});
+  send_once(to, tid,
+            CmMra{.remote_comm_id = peer_id, .about = CmSubject::req, .service_timeout = options.busy_timeout});
 }
 
 void Agent::Body::turn_away(Listener& listener, const MadFrom& from, const Head& head, const CmReq& m) {
-  ++(listener.options.when_full == WhenFull::drop ? listener.turned.dropped : listener.turned.busy);
-  tell_turned(listener, from.source);
-  say_full(listener.options, reply_to(from), head.transaction_id, m.local_comm_id, busy::has_offer(m.private_data));
+  ++(listener.options.when_full == OverloadAction::drop ? listener.turned.dropped : listener.turned.busy);
+  report_turned_away(listener, from.source);
+  answer_when_full(listener.options, reply_to(from), head.transaction_id, m.local_comm_id,
+                   busy::has_offer(m.private_data));
 }
 
 void Agent::Body::turn_away(Instant now, ConnectionId id) {
@@ -241,7 +243,7 @@ void Agent::Body::turn_away(Instant now, ConnectionId id) {
   if (c == nullptr || c->orphan) return;
   const Listener* listener = listener_of(c->service_id);
   if (c->state != State::req_rcvd || listener == nullptr) return destroy(now, id);
-  say_full(listener->options, c->to, c->tid, c->remote_id, c->offered_retry_after);
+  answer_when_full(listener->options, c->to, c->tid, c->remote_id, c->offered_retry_after);
   leave_set_up(*c);
   release(*c);
 }
@@ -313,13 +315,13 @@ Result<void> Agent::Body::send_mra(Instant, ConnectionId id, std::uint8_t servic
   if (!fill(m.private_data, private_data)) return too_long(private_data.size(), m.private_data.size());
   std::uint64_t tid = c->tid;
   if (c->state == State::req_rcvd) {
-    m.about = CmAbout::req;
+    m.about = CmSubject::req;
     c->state = State::mra_req_sent;
   } else if (c->state == State::rep_rcvd) {
-    m.about = CmAbout::rep;
+    m.about = CmSubject::rep;
     c->state = State::mra_rep_sent;
   } else if (c->state == State::established && c->alternate == AlternateState::lap_rcvd) {
-    m.about = CmAbout::other;
+    m.about = CmSubject::other;
     c->alternate = AlternateState::mra_lap_sent;
     tid = c->lap_tid;
   } else {
@@ -339,7 +341,7 @@ void Agent::Body::remind(ConnectionId id, std::uint8_t service_timeout) {
   if (c == nullptr || c->orphan || !options_.mra_timeout || c->state != State::req_rcvd) return;
   CmMra m{.local_comm_id = c->local_id,
           .remote_comm_id = c->remote_id,
-          .about = CmAbout::req,
+          .about = CmSubject::req,
           .service_timeout = c->mra_timeout};
   keep(c->answer, octets_of(c->tid, m));
   c->answer_type = CmMessageType::mra;
@@ -353,7 +355,7 @@ Instant Agent::Body::requested_at(ConnectionId id) {
   return c == nullptr ? Instant::min() : c->requested_at;
 }
 
-void Agent::Body::take(Instant, const MadFrom& from, const Head&, const CmRtu& m) {
+void Agent::Body::on_message(Instant, const MadFrom& from, const Head&, const CmRtu& m) {
   Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
   if (c == nullptr) return;
   if (c->active || (c->state != State::rep_sent && c->state != State::mra_rep_rcvd)) {
@@ -368,7 +370,7 @@ void Agent::Body::establish(Connection& c, Ready event) {
   stop_waiting(c);
   c.state = State::established;
   c.was_established = true;
-  tell(c, std::move(event));
+  push_event(c, std::move(event));
 }
 
 Result<void> Agent::Body::communication_established(ConnectionId id) {

@@ -36,7 +36,7 @@ Result<ConnectionId> Agent::Body::sidr_request(Instant now, const SidrParameters
   return start(now, c);
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmSidrRep& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head&, const CmSidrRep& m) {
   Connection* c = by_local(m.request_id);
   if (c == nullptr || !c->active) {
     ++counters.unknown;
@@ -48,18 +48,18 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmSi
     return;
   }
   if (m.status == SidrStatus::valid && !can_connect(m.qpn)) {
-    tell(*c, Failed{.why = unusable_qpn(c->state, "SIDR_REP", m.qpn)});
+    push_event(*c, Failed{.why = unusable_qpn(c->state, "SIDR_REP", m.qpn)});
     return close(now, *c, false);
   }
   SidrReplied event{.reply = m};
   if (m.status != SidrStatus::valid)
     event.why = broken(c->state, m.status == SidrStatus::unsupported_service_id ? Errc::refused : Errc::rejected,
                        std::string("SIDR_REP: ") += to_string(m.status), "see what serves that service ID at the peer");
-  tell(*c, std::move(event));
+  push_event(*c, std::move(event));
   close(now, *c, false);
 }
 
-void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmSidrReq& m) {
+void Agent::Body::on_message(Instant now, const MadFrom& from, const Head& head, const CmSidrReq& m) {
   if (const auto at = sidr_.find(sidr_key(reply_to(from), m.request_id)); at != sidr_.end()) {
     Connection& known = *get(at->second);
     if (known.state != State::closed || known.tid == head.transaction_id) return answer_again(known);
@@ -84,7 +84,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     c.timewait = timeout_of(answer_kept);
     if (admit(now, c, *listener)) {
       c.by_sidr = sidr_.try_emplace(sidr_key(c.to, m.request_id), c.id).second;
-      return tell(c, SidrRequested{.request = m, .from = from});
+      return push_event(c, SidrRequested{.request = m, .from = from});
     }
     c.state = State::closed;
     release(c);
@@ -93,7 +93,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   // retransmits.
   ++counters.dropped_requests;
   ++listener->turned.dropped;
-  tell_turned(*listener, from.source);
+  report_turned_away(*listener, from.source);
 }
 
 void Agent::Body::answer_sidr(Instant now, Connection& c, const SidrAnswer& p) {

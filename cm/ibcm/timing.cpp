@@ -150,7 +150,7 @@ void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting
   if (c.give_up != never && !event.busy)
     c.give_up = silence > Duration{} ? after(now, silence) : std::max(c.give_up, after(event.until, c.interval));
   set_deadline(c, event.until);
-  tell(c, std::move(event));
+  push_event(c, std::move(event));
 }
 
 void Agent::Body::handle_deadline(Instant now) {
@@ -185,21 +185,21 @@ void Agent::Body::give_up(Instant now, Connection& c) {
     case State::req_sent:
     case State::mra_req_rcvd:
       if (says) send_once(c.to, c.tid, timeout_rej_of(c));
-      tell(c, Failed{.why = std::move(why)});
+      push_event(c, Failed{.why = std::move(why)});
       return close(now, c, false);
     case State::rep_sent:
     case State::mra_rep_rcvd:
       if (says) send_once(c.to, c.tid, timeout_rej_of(c));
-      tell(c, Failed{.timewait = true, .why = std::move(why)});
+      push_event(c, Failed{.timewait = true, .why = std::move(why)});
       return enter_timewait(now, c);
     case State::dreq_sent:
       if (!c.why) c.why = std::make_unique<Failure>(std::move(why));
       return enter_timewait(now, c);
-    case State::sidr_req_sent: tell(c, Failed{.why = std::move(why)}); return close(now, c, false);
+    case State::sidr_req_sent: push_event(c, Failed{.why = std::move(why)}); return close(now, c, false);
     default:  // established: no answer to the LAP
       drop(c.unanswered);
       c.alternate = AlternateState::idle;
-      tell(c, AlternateAnswered{.why = std::move(why)});
+      push_event(c, AlternateAnswered{.why = std::move(why)});
   }
 }
 

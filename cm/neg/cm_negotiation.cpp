@@ -129,14 +129,15 @@ void TestLink::fail(const cm::Failure& why) {
                     .text = fmt::format("the connection of the test: {}", why.to_string(peer.to_string()))};
 }
 
-CmTalks::CmTalks(cm::Manager& manager, const CmNegotiationOptions& options) : manager_(manager), options_(options) {}
+CmNegotiationImpl::CmNegotiationImpl(cm::Manager& manager, const CmNegotiationOptions& options)
+    : manager_(manager), options_(options) {}
 
-CmTalks::~CmTalks() {
+CmNegotiationImpl::~CmNegotiationImpl() {
   drop();
   listener_.destroy();
 }
 
-Outcome<void> CmTalks::start(Instant now) {
+Outcome<void> CmNegotiationImpl::start(Instant now) {
   if (options_.connect_timeout <= Duration{})
     return failed(Problem::configuration_error, "CmNegotiationOptions::connect_timeout is more than 0");
   // In a negotiation, its link exists when a driver is made. Before that, one is made without a link to try the
@@ -161,18 +162,18 @@ Outcome<void> CmTalks::start(Instant now) {
   return {};
 }
 
-Outcome<std::unique_ptr<Variant>> CmTalks::make_variant() {
+Outcome<std::unique_ptr<Variant>> CmNegotiationImpl::make_variant() {
   return framework_.make(what_it_is().plugin, what_it_is().variant, options_.role, options_.config);
 }
 
-void CmTalks::handle(Instant now, cm::Event& event) {
+void CmNegotiationImpl::handle(Instant now, cm::Event& event) {
   if (link_) link_->now = now;
   if (const auto* listening = std::get_if<cm::Listening>(&event)) {
     events_.push_back(Listening{listening->local});
   } else if (auto* request = std::get_if<cm::ConnectRequest>(&event)) {
     on(now, *request);
   } else if (const auto* way = std::get_if<cm::Resolved>(&event)) {
-    if (way->id == control_) take_control(now, control_, *way->device);
+    if (way->id == control_) open_control(now, control_, *way->device);
     if (link_ && way->id == link_->id) link_->make();
   } else if (const auto* up = std::get_if<cm::Established>(&event)) {
     on_established(now, *up);
@@ -185,12 +186,12 @@ void CmTalks::handle(Instant now, cm::Event& event) {
   }
 }
 
-void CmTalks::on(Instant now, cm::ConnectRequest& request) {
+void CmNegotiationImpl::on(Instant now, cm::ConnectRequest& request) {
   if (phase_ == Phase::idle) {
     control_ = request.id;
     peer_ = request.peer;
     since_ = now;
-    return take_control(now, control_, *request.id.device());
+    return open_control(now, control_, *request.id.device());
   }
   if (phase_ == Phase::talking && !link_->id && same_host(request.peer, peer_)) {
     link_->id = request.id;
@@ -201,7 +202,7 @@ void CmTalks::on(Instant now, cm::ConnectRequest& request) {
   request.id.destroy();
 }
 
-void CmTalks::take_control(Instant now, cm::Id id, Device& device) {
+void CmNegotiationImpl::open_control(Instant now, cm::Id id, Device& device) {
   phase_ = Phase::calling;
   auto made = CmMessages::create(device);
   if (!made) return end(now, made.error());
@@ -219,7 +220,7 @@ void CmTalks::take_control(Instant now, cm::Id id, Device& device) {
   if (!done) end(now, device_failed("the connection", done.error()).value());
 }
 
-void CmTalks::on_established(Instant now, const cm::Established& up) {
+void CmNegotiationImpl::on_established(Instant now, const cm::Established& up) {
   if (link_ && up.id == link_->id) return link_->established();
   if (up.id != control_ || phase_ != Phase::calling) return;
   control_up_ = true;
@@ -227,7 +228,7 @@ void CmTalks::on_established(Instant now, const cm::Established& up) {
   begin_session(now);
 }
 
-void CmTalks::begin_session(Instant now) {
+void CmNegotiationImpl::begin_session(Instant now) {
   link_ = std::make_shared<TestLink>(TestLink{.manager = manager_,
                                               .role = options_.role,
                                               .peer = options_.address,
@@ -243,7 +244,7 @@ void CmTalks::begin_session(Instant now) {
   move(now);
 }
 
-void CmTalks::on_failed(Instant now, cm::Id id, const cm::Failure& why) {
+void CmNegotiationImpl::on_failed(Instant now, cm::Id id, const cm::Failure& why) {
   if (listener_ && id == listener_) {
     events_.push_back(ListenFailed{options_.address, failure_of(why, options_.address)});
   } else if (id == control_ && phase_ != Phase::leaving && phase_ != Phase::idle) {
@@ -253,7 +254,7 @@ void CmTalks::on_failed(Instant now, cm::Id id, const cm::Failure& why) {
   }
 }
 
-void CmTalks::on_disconnected(Instant now, const cm::Disconnected& down) {
+void CmNegotiationImpl::on_disconnected(Instant now, const cm::Disconnected& down) {
   if (down.id == control_) {
     control_up_ = false;
     // First handle the messages that arrived before the end.
@@ -269,14 +270,14 @@ void CmTalks::on_disconnected(Instant now, const cm::Disconnected& down) {
   if (phase_ == Phase::leaving && !control_up_ && !(link_ && link_->up)) drop();
 }
 
-void CmTalks::turn(Instant now) {
+void CmNegotiationImpl::turn(Instant now) {
   if (link_) link_->now = now;
   if (phase_ == Phase::talking) move(now);
   if (phase_ == Phase::leaving && now >= leave_by_) drop();
 }
 
 /// Passes received messages to the session, and sends its output.
-void CmTalks::move(Instant now) {
+void CmNegotiationImpl::move(Instant now) {
   for (;;) {
     auto came = messages_->take();
     if (!came) session_->handle_end(now, came.error().text);
@@ -291,7 +292,7 @@ void CmTalks::move(Instant now) {
   end(now, session_->failure() == nullptr ? std::nullopt : std::optional(*session_->failure()));
 }
 
-void CmTalks::end(Instant now, std::optional<Failure> failure) {
+void CmNegotiationImpl::end(Instant now, std::optional<Failure> failure) {
   Ended ended{.dial = options_.role == Role::initiator ? DialId{1} : DialId{0},
               .local = local_,
               .peer = peer_,
@@ -310,7 +311,7 @@ void CmTalks::end(Instant now, std::optional<Failure> failure) {
   if (!control_up_ && !(link_ && link_->up)) leave_by_ = now;
 }
 
-void CmTalks::drop() {
+void CmNegotiationImpl::drop() {
   session_.reset();  // with its variant and the test's queue pair
   if (link_ && link_->id) {
     link_->qp.reset();
@@ -325,13 +326,13 @@ void CmTalks::drop() {
   leave_by_ = never;
 }
 
-Instant CmTalks::next_deadline() const {
+Instant CmNegotiationImpl::next_deadline() const {
   if (!events_.empty()) return Instant{};
   if (phase_ == Phase::talking) return session_->next_deadline();
   return phase_ == Phase::leaving ? leave_by_ : never;
 }
 
-std::optional<Event> CmTalks::poll_event() {
+std::optional<Event> CmNegotiationImpl::poll_event() {
   if (events_.empty()) return std::nullopt;
   Event out = std::move(events_.front());
   events_.pop_front();
@@ -340,7 +341,7 @@ std::optional<Event> CmTalks::poll_event() {
 
 Outcome<std::unique_ptr<CmNegotiation>> CmNegotiation::open(cm::Manager& manager, const CmNegotiationOptions& options,
                                                             Instant now) {
-  auto out = std::make_unique<CmTalks>(manager, options);
+  auto out = std::make_unique<CmNegotiationImpl>(manager, options);
   if (auto started = out->start(now); !started) return tl::unexpected(started.error());
   return out;
 }

@@ -44,10 +44,10 @@ struct TestLink {
   void fail(const cm::Failure& why);
 };
 
-class CmTalks final : public CmNegotiation {
+class CmNegotiationImpl final : public CmNegotiation {
  public:
-  CmTalks(cm::Manager& manager, const CmNegotiationOptions& options);
-  ~CmTalks() override;
+  CmNegotiationImpl(cm::Manager& manager, const CmNegotiationOptions& options);
+  ~CmNegotiationImpl() override;
   Outcome<void> start(Instant now);
 
   void handle(Instant now, cm::Event& event) override;
@@ -60,7 +60,7 @@ class CmTalks final : public CmNegotiation {
   enum class Phase : std::uint8_t { idle, finding, calling, talking, leaving };
   Outcome<std::unique_ptr<Variant>> make_variant();
   void on(Instant now, cm::ConnectRequest& request);
-  void take_control(Instant now, cm::Id id, Device& device);
+  void open_control(Instant now, cm::Id id, Device& device);
   void on_established(Instant now, const cm::Established& up);
   void on_failed(Instant now, cm::Id id, const cm::Failure& why);
   void on_disconnected(Instant now, const cm::Disconnected& down);

@@ -23,9 +23,9 @@ cm::Failure judged(const Failure& why) {
 }
 
 /// In place of a variant that could not be made: the session's Abort carries the reason to the server.
-class Unmade final : public Variant {
+class FailedVariant final : public Variant {
  public:
-  explicit Unmade(Failure why) : why_(std::move(why)) {}
+  explicit FailedVariant(Failure why) : why_(std::move(why)) {}
   Outcome<Turn> exchange(Stage, std::optional<ConstBytes>) override { return tl::unexpected(why_); }
 
  private:
@@ -94,7 +94,7 @@ Outcome<Session> Peers::begin(Instant now, Dialling& d) {
   if (!variant) {
     auto made = make({d.dial.request.plugin, d.dial.request.variant, d.dial.config}, Role::initiator, d.at);
     if (!made && d.framing == Framing::raw) return tl::unexpected(made.error());
-    variant = made ? std::move(*made) : std::make_unique<Unmade>(std::move(made.error()));
+    variant = made ? std::move(*made) : std::make_unique<FailedVariant>(std::move(made.error()));
   }
   return d.framing == Framing::raw
              ? Session::raw(Role::initiator, d.dial.request, std::move(variant), d.dial.session, now)
@@ -164,7 +164,7 @@ void Peers::finish(Instant now, Dialling& d, std::optional<Failure> failure, Ses
               .attempts = d.attempts,
               .took = now - d.since};
   if (session != nullptr) conclude(ended, *session);
-  tell_end(now, d.trace.get(), ended);
+  trace_end(now, d.trace.get(), ended);
   dialling_.erase(d.id);
   events_.push_back(std::move(ended));
 }

@@ -81,7 +81,7 @@ std::unique_ptr<Traced> Peers::begin_trace(const Address& local, const Address& 
   return std::make_unique<Traced>(*options_.trace, ++traced_, local, peer);
 }
 
-void Peers::tell_end(Instant now, Traced* trace, const Ended& ended) {
+void Peers::trace_end(Instant now, Traced* trace, const Ended& ended) {
   if (ended.failure)
     record(trace, now, trace::NegFailed{why_of(*ended.failure)});
   else
@@ -252,7 +252,7 @@ void Peers::over(Instant now, Talk& t) {
   Ended ended{.local = t.info.local, .peer = t.info.peer, .request = t.session.request(), .took = now - t.since};
   if (t.session.failure() != nullptr) ended.failure = *t.session.failure();
   conclude(ended, t.session);
-  tell_end(now, t.trace.get(), ended);
+  trace_end(now, t.trace.get(), ended);
   events_.push_back(std::move(ended));
 }
 

@@ -98,7 +98,7 @@ class Peers final : public StreamMachine {
   void evict(Instant now, StreamId stream);
   Talk* talk(StreamId stream);
   std::unique_ptr<Traced> begin_trace(const Address& local, const Address& peer);
-  static void tell_end(Instant now, Traced* trace, const Ended& ended);
+  static void trace_end(Instant now, Traced* trace, const Ended& ended);
   Dialling* opening(StreamId stream);
 
   const Framework& framework_;

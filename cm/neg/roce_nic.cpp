@@ -48,11 +48,11 @@ Outcome<void> RoceQpEnvironment::reach(const AhAttr& peer) {
   return {};
 }
 
-struct Wanted {
+struct AddressPair {
   Address local, peer;  // any(): no preference
 };
 
-Outcome<Wanted> wanted_of(const Config& config) {
+Outcome<AddressPair> addresses_of(const Config& config) {
   const auto toward = toward_of(config);
   if (!toward) return tl::unexpected(toward.error());
   const std::string gid = text_in(config, "gid");
@@ -60,12 +60,12 @@ Outcome<Wanted> wanted_of(const Config& config) {
   // A listener tries its variants before it has a peer. The trial uses loopback, to see whether it can make queue
   // pairs.
   const Address peer = toward->value_or(Address::v4(127, 0, 0, 1, 0));
-  if (gid.empty()) return Wanted{any_of(peer), peer};
+  if (gid.empty()) return AddressPair{any_of(peer), peer};
   const auto parsed = parse_gid(gid);
   if (!parsed) return tl::unexpected(parsed.error());
   Address local = address_of_gid(*parsed);
   if (local.is_link_local() && *toward) local.scope_id = (*toward)->scope_id;
-  return Wanted{local, any_of(local)};
+  return AddressPair{local, any_of(local)};
 }
 
 /// The address that the driver has bound, and the bind to release.
@@ -74,7 +74,7 @@ struct Bound {
   Address local{};
 };
 
-Outcome<Bound> bind_wanted(RoceNic& nic, const RoceDriving& driving, const Wanted& wanted) {
+Outcome<Bound> bind_wanted(RoceNic& nic, const RoceDriving& driving, const AddressPair& wanted) {
   const BindId id = nic.bind(wanted.local, wanted.peer);
   driving.turn({});
   const auto answer = nic.answer(id);
@@ -93,18 +93,18 @@ Outcome<Bound> bind_wanted(RoceNic& nic, const RoceDriving& driving, const Wante
 Outcome<std::unique_ptr<QpDriver>> make_roce_qp(const std::shared_ptr<RoceNic>& nic, const RoceDriving& driving,
                                                 Rng& rng, Transport transport, const Config& config) {
   if (auto sane = check_device_qp(config); !sane) return tl::unexpected(sane.error());
-  const auto wanted = wanted_of(config);
+  const auto wanted = addresses_of(config);
   if (!wanted) return tl::unexpected(wanted.error());
   const auto bound = bind_wanted(*nic, driving, *wanted);
   if (!bound) return tl::unexpected(bound.error());
   const Gid gid = gid_of(bound->local);
-  auto ground = std::make_unique<RoceQpEnvironment>(nic, driving, bound->bind, gid);
+  auto environment = std::make_unique<RoceQpEnvironment>(nic, driving, bound->bind, gid);
   const DeviceQpOptions options{.transport = transport,
                                 .gid_index = *nic->addresses().add(bound->local),
                                 .where = fmt::format("UDP port 4791 of {}", gid_text(gid)),
                                 .own = {.gid = gid, .mtu = port_mtu},
                                 .random = static_cast<std::uint32_t>(rng.below(1U << 24))};
-  return make_device_qp(std::move(ground), options, config);
+  return make_device_qp(std::move(environment), options, config);
 }
 
 }  // namespace
@@ -150,11 +150,11 @@ void RoceNic::handle_deadline(Instant now) {
 // Discards the output that the caller does not poll. There is no connection manager, and completions report failures.
 void RoceNic::forget_events() {
   nic::roce::MadIn in;
-  while (takes_ == Takes::nothing && device_->poll_mad(in)) {
+  while (polled_ == PolledOutput::nothing && device_->poll_mad(in)) {
   }
   while (device_->poll_notice()) {
   }
-  while (takes_ != Takes::mads_and_events && device_->poll_async_event()) {
+  while (polled_ != PolledOutput::mads_and_events && device_->poll_async_event()) {
   }
 }
 

@@ -17,13 +17,13 @@ namespace parley::neg {
 class RoceNic final : public PacketMachine {
  public:
   /// The output that the caller polls itself; the rest is discarded.
-  enum class Takes : std::uint8_t {
+  enum class PolledOutput : std::uint8_t {
     nothing,
     mads,             ///< of QP1
     mads_and_events,  ///< and Device::poll_async_event()
   };
-  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, Takes takes = Takes::nothing)
-      : device_(std::move(device)), addresses_(*device_), takes_(takes) {
+  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, PolledOutput polled = PolledOutput::nothing)
+      : device_(std::move(device)), addresses_(*device_), polled_(polled) {
     device_->set_groups(nullptr);  // no driver joins groups
   }
 
@@ -59,7 +59,7 @@ class RoceNic final : public PacketMachine {
   std::deque<PacketCommand> commands_;                      // at most two per queue pair
   std::map<BindId, std::optional<Result<Address>>> binds_;  // one per queue pair
   BindId last_ = 0;
-  Takes takes_;
+  PolledOutput polled_;
 };
 
 /// Drives a RoceNic for its queue pairs while one of their calls runs.

@@ -147,7 +147,7 @@ void Session::handle_bytes(Instant now, ConstBytes in) {
 }
 
 void Session::handle_messages() {
-  while (state_ != State::over && !working_ && (framing_ == Framing::raw ? handle_raw() : take_message())) {
+  while (state_ != State::over && !working_ && (framing_ == Framing::raw ? handle_raw() : read_message())) {
   }
   look_for_abort();
 }
@@ -200,7 +200,7 @@ void Session::abort(Instant now, Failure why) {
 }
 
 // Takes one message from in_. False: it is incomplete, or wrong.
-bool Session::take_message() {
+bool Session::read_message() {
   if (!wire::may_become_neg_magic(in_)) {
     const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), 16));
     violated(fmt::format("the peer speaks another protocol: {} ('{}')", hex_text(head), readable_text(head, 16)));
@@ -241,7 +241,7 @@ bool Session::handle_raw() {
   }
   if (*length == std::size_t{0}) {
     const Stage before = stage_;
-    speak(std::nullopt);
+    run_turn(std::nullopt);
     if (state_ == State::talking && stage_ == before && !working_)
       fail_with(here(Problem::plugin_refused, "the variant waits in a stage in which its peer says nothing"), false);
     return state_ != State::over;
@@ -261,7 +261,7 @@ bool Session::handle_raw() {
       body);
   await_answer();
   heard_ = true;
-  speak(body);
+  run_turn(body);
   return true;
 }
 
@@ -326,7 +326,7 @@ void Session::handle_turn(const NegHeader& header, ConstBytes body) {
   if (said_last_ && heard_last_) {
     if (listen(body)) end_stage();
   } else {
-    speak(body);
+    run_turn(body);
   }
 }
 
@@ -339,7 +339,7 @@ void Session::begin_stage(Stage stage) {
   if (!asked) return fail_with(asked.error(), true);
   peer_works_ = *asked;
   await_answer();
-  if (role_ == Role::initiator) speak(std::nullopt);
+  if (role_ == Role::initiator) run_turn(std::nullopt);
 }
 
 // Restarts the time limit for the peer's next message.
@@ -357,7 +357,7 @@ bool Session::listen(ConstBytes peer) {
 }
 
 // Gets this side's next message from the variant, and sends it.
-void Session::speak(std::optional<ConstBytes> peer) {
+void Session::run_turn(std::optional<ConstBytes> peer) {
   if (sent_rounds_ == options_.rounds_max)
     return fail_with(here(Problem::too_many_rounds, fmt::format("{} in one stage", counted(sent_rounds_, "round")),
                           "raise rounds_max if the variant needs more"),

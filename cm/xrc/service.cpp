@@ -52,9 +52,9 @@ bool Service::handle(const cm::Event& event) {
   } else if (const auto* over = std::get_if<cm::Disconnected>(&event)) {
     // IBA §12.9: a new REQ with the queue pair or ID of this connection shows that the peer has lost the connection.
     const bool reused = over->why.received == cm::ibcm::stale_words;
-    let_go(number, reused ? EventKind::peer_reused : EventKind::peer_gone);
+    release(number, reused ? EventKind::peer_reused : EventKind::peer_gone);
   } else if (std::holds_alternative<cm::ConnectFailed>(event) || std::holds_alternative<cm::Rejected>(event)) {
-    let_go(number, EventKind::peer_gone);
+    release(number, EventKind::peer_gone);
   }
   return true;
 }
@@ -99,14 +99,14 @@ void Service::answer_srqn(const cm::ConnectRequest& request) {
 }
 
 // The connection manager has already moved the queue pair; this updates the registry.
-void Service::on_established(Held& held) {
+void Service::on_established(TgtConnection& held) {
   (void)attachment_.registrar().modify(held.tgt, State::rtr, 1);
   (void)attachment_.registrar().modify(held.tgt, State::rts, 1);
   if (options_.on_up) options_.on_up(held.tgt, held.peer);
 }
 
 /// Reports `kind` to the registrants, and releases the service's own registration.
-void Service::let_go(std::uint64_t number, EventKind kind) {
+void Service::release(std::uint64_t number, EventKind kind) {
   const auto at = held_.find(number);
   (void)attachment_.registrar().report(at->second.tgt, kind, 0);
   (void)attachment_.release(at->second.tgt);

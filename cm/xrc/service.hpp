@@ -40,7 +40,7 @@ class Service {
   std::size_t held() const { return held_.size(); }
 
  private:
-  struct Held {
+  struct TgtConnection {
     cm::Id id;
     TgtId tgt;
     Peer peer;
@@ -48,15 +48,15 @@ class Service {
   bool on_request(const cm::ConnectRequest& request);
   void set_up(const cm::ConnectRequest& request);
   void answer_srqn(const cm::ConnectRequest& request);
-  void on_established(Held& held);
-  void let_go(std::uint64_t number, EventKind kind);
+  void on_established(TgtConnection& held);
+  void release(std::uint64_t number, EventKind kind);
 
   cm::Manager& manager_;
   Attachment& attachment_;
   ServiceOptions options_;
   cm::Id requests_, questions_;
-  std::map<std::uint64_t, Held> held_;         // by the id's number; bounded by the listener and the registry
-  std::map<std::uint64_t, cm::Id> answering_;  // SIDR; bounded by the listener
+  std::map<std::uint64_t, TgtConnection> held_;  // by the id's number; bounded by the listener and the registry
+  std::map<std::uint64_t, cm::Id> answering_;    // SIDR; bounded by the listener
 };
 
 }  // namespace parley::xrc

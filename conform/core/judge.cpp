@@ -101,7 +101,7 @@ std::string ending_text(const Received& h) {
   switch (h.kind) {
     case Received::Kind::startup: return frame_text(h);
     case Received::Kind::fpdu:
-      if (h.terminate()) return h.words();
+      if (h.terminate()) return h.text();
       if (h.is(wire::RdmapOpcode::terminate)) return "a Terminate shorter than its control word";
       return h.ddp ? fmt::format("{} of {} octets", wire::to_string(h.ddp->opcode), h.payload().size())
                    : std::string("an FPDU shorter than a DDP header");
@@ -187,7 +187,7 @@ Task<std::optional<std::string>> still_understands(Tester& tester, Conn& conn) {
   co_return ending_text(received);
 }
 
-Task<std::optional<std::string>> takes_rtr_frame(Tester& tester, Conn& conn, std::string_view key) {
+Task<std::optional<std::string>> accepts_rtr_frame(Tester& tester, Conn& conn, std::string_view key) {
   co_await tester.peer().sleep(tester.settings().first_fpdu);
   conn.send_startup({.key = key});
   // A peer that reads the frame as an FPDU finds a wrong version in it. Its Terminate must not pass as the answer to

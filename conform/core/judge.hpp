@@ -70,7 +70,7 @@ Bytes wrong_version_segment(std::uint32_t msn);
 inline constexpr TermCode wrong_version{0, 2, 0x05};
 
 /// Sends an Rtr frame with that key (OFA 2007-10 Rtr §1), then does the same.
-Task<std::optional<std::string>> takes_rtr_frame(Tester& tester, Conn& conn, std::string_view key);
+Task<std::optional<std::string>> accepts_rtr_frame(Tester& tester, Conn& conn, std::string_view key);
 
 /// Names what is wrong in the response to a zero-length Read: its length, sink STag or TO (RFC 5040 §5.2.2: the sink is
 /// copied from the request). Empty: nothing.

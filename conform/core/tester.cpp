@@ -44,7 +44,7 @@ static std::string_view short_name(wire::MpaKey key) {
 }
 
 std::string frame_text(const Received& h) {
-  if (h.kind != Received::Kind::startup) return h.words();
+  if (h.kind != Received::Kind::startup) return h.text();
   std::string out = fmt::format("{} {:02x}/{:02x}/{:04x}", short_name(h.key), h.flags, h.revision, h.pd_length);
   if (h.enhanced && h.octets.size() >= PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN)
     out += fmt::format(" with enhanced data {}", hex_text(ConstBytes(h.octets).subspan(PARLEY_MPA_HEADER_LEN, 4)));
@@ -73,7 +73,7 @@ void Conn::note(bool by_tester, std::string words, ConstBytes octets) {
 }
 
 void Conn::note(const Received& received) {
-  note(false, received.kind == Received::Kind::startup ? frame_text(received) : received.words(), received.octets);
+  note(false, received.kind == Received::Kind::startup ? frame_text(received) : received.text(), received.octets);
   if (!tester_.exchanges_.empty() && received.kind != Received::Kind::silence)
     tester_.exchanges_.back().at = received.at;
 }
@@ -99,7 +99,7 @@ void Conn::send_fpdu(ConstBytes ulpdu, const tester::FpduFaults& faults) {
   as_heard.kind = Received::Kind::fpdu;
   as_heard.octets.assign(ulpdu.begin(), ulpdu.end());
   if (const auto header = wire::DdpHeader::parse(ulpdu)) as_heard.ddp = *header;
-  std::string words = as_heard.words();
+  std::string words = as_heard.text();
   if (faults.bad_crc) words += ", bad CRC";
   if (faults.pad != 0) words += fmt::format(", pad {:02x}", faults.pad);
   if (faults.fpduptr_add != 0) words += fmt::format(", FPDUPTR + {}", faults.fpduptr_add);
@@ -229,7 +229,7 @@ void Tester::learn(const StartupOctets& request, const Received& reply) {
   accepted_ = accepted_ || (reply.flags & PARLEY_MPA_FLAG_R) == 0;
 }
 
-Task<Conn*> Tester::asked() {
+Task<Conn*> Tester::await_request() {
   Conn* conn = nullptr;
   for (unsigned attempt = 0; attempt < 3; ++attempt) {
     conn = co_await open();
@@ -245,7 +245,7 @@ Task<Conn*> Tester::asked() {
     conn->send("RST: a late attempt", {});
     conn->stream().reset();
   }
-  trouble_ = {Verdict::inconclusive, "the initiator sent no Request but " + conn->request.words()};
+  trouble_ = {Verdict::inconclusive, "the initiator sent no Request but " + conn->request.text()};
   if (instead_.empty()) instead_ = octets_text(conn->request, settings_.reply);
   co_return nullptr;
 }
@@ -271,28 +271,28 @@ Task<> Tester::ask_form(unsigned form) {
   foreign_ = reply != nullptr && !reply->closed() && !reply->is(wire::MpaKey::rep);
 }
 
-Task<Conn*> Tester::set_up(SetUp wish) {
+Task<Conn*> Tester::set_up(SetUp wanted) {
   Conn* conn = nullptr;
   if (initiator()) {
-    conn = co_await set_up_initiator(wish);
+    conn = co_await set_up_initiator(wanted);
   } else {
-    conn = co_await set_up_responder(wish);
+    conn = co_await set_up_responder(wanted);
   }
   co_return conn;
 }
 
 // ---- Tester: as initiator -------------------------------------------------------------------------------------------
 
-Task<Conn*> Tester::try_form(Form form, SetUp wish) {
+Task<Conn*> Tester::try_form(Form form, SetUp wanted) {
   StartupOctets request;
   request.flags =
-      static_cast<std::uint8_t>((wish.crc ? PARLEY_MPA_FLAG_C : 0) | (wish.markers ? PARLEY_MPA_FLAG_M : 0));
+      static_cast<std::uint8_t>((wanted.crc ? PARLEY_MPA_FLAG_C : 0) | (wanted.markers ? PARLEY_MPA_FLAG_M : 0));
   if (form != Form::v1) {
     request.flags |= PARLEY_MPA_FLAG_S;
     request.revision = 2;
     const bool p2p = form == Form::v2_peer_to_peer;
     request.enhanced = tester::enhanced(8U | (p2p ? PARLEY_MPA_ENH_A : 0U),
-                                        wish.ord | (p2p ? PARLEY_MPA_ENH_C | PARLEY_MPA_ENH_D : 0U));
+                                        wanted.ord | (p2p ? PARLEY_MPA_ENH_C | PARLEY_MPA_ENH_D : 0U));
   }
   Conn* conn = co_await ask(request);
   if (conn == nullptr) co_return nullptr;
@@ -302,10 +302,10 @@ Task<Conn*> Tester::try_form(Form form, SetUp wish) {
     conn->stream().fin();
     co_return nullptr;
   }
-  conn->full_operation(wish.crc || (reply.flags & PARLEY_MPA_FLAG_C) != 0, (reply.flags & PARLEY_MPA_FLAG_M) != 0,
-                       wish.markers);
+  conn->full_operation(wanted.crc || (reply.flags & PARLEY_MPA_FLAG_C) != 0, (reply.flags & PARLEY_MPA_FLAG_M) != 0,
+                       wanted.markers);
   if (reply.enhanced && reply.enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED)
-    conn->ird = std::min<unsigned>(reply.enhanced->ird, wish.ord);
+    conn->ird = std::min<unsigned>(reply.enhanced->ird, wanted.ord);
   co_await peer_.sleep(settings_.first_fpdu);
   if (form == Form::v2_peer_to_peer) send_rtr(*conn);
   co_return conn;
@@ -324,23 +324,23 @@ void Tester::send_rtr(Conn& conn) {
   }
 }
 
-Task<Conn*> Tester::set_up_responder(SetUp wish) {
-  if (!wish.enhanced) {
-    Conn* conn = co_await try_form(Form::v1, wish);
+Task<Conn*> Tester::set_up_responder(SetUp wanted) {
+  if (!wanted.enhanced) {
+    Conn* conn = co_await try_form(Form::v1, wanted);
     co_return conn;
   }
   if (form_ != Form::untried) {
-    Conn* conn = co_await try_form(form_, wish);
+    Conn* conn = co_await try_form(form_, wanted);
     co_return conn;
   }
   // Some hardware accepts revision 2 in the peer-to-peer model only; some peers accept only revision 1.
   const Form forms[] = {Form::v2_client_server, Form::v2_peer_to_peer, Form::v1};
   Observation first_trouble;
   for (const Form form : forms) {
-    Conn* conn = co_await try_form(form, wish);
+    Conn* conn = co_await try_form(form, wanted);
     if (conn != nullptr) {
       // With markers a peer may refuse any form, so only set-ups without markers decide the form.
-      if (!wish.markers) form_ = form;
+      if (!wanted.markers) form_ = form;
       co_return conn;
     }
     if (form == Form::v2_client_server) first_trouble = trouble_;
@@ -352,17 +352,19 @@ Task<Conn*> Tester::set_up_responder(SetUp wish) {
 
 // ---- Tester: as responder -------------------------------------------------------------------------------------------
 
-StartupOctets Tester::fitting_reply(const Received& request, const SetUp& wish) const {
+StartupOctets Tester::fitting_reply(const Received& request, const SetUp& wanted) const {
   StartupOctets reply;
   reply.key = PARLEY_MPA_KEY_REP;
   reply.revision = std::min<std::uint8_t>(request.revision, 2);
-  reply.flags = static_cast<std::uint8_t>((wish.crc ? PARLEY_MPA_FLAG_C : 0) | (wish.markers ? PARLEY_MPA_FLAG_M : 0));
+  reply.flags =
+      static_cast<std::uint8_t>((wanted.crc ? PARLEY_MPA_FLAG_C : 0) | (wanted.markers ? PARLEY_MPA_FLAG_M : 0));
   if (!request.enhanced) return reply;
   const wire::MpaEnhanced& asked = *request.enhanced;
   reply.flags |= PARLEY_MPA_FLAG_S;
   // RFC 6581 §9.1: IRD at least the initiator's ORD, ORD at most its IRD; 0x3FFF answers 0x3FFF.
   const unsigned ird = asked.ord == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ord : std::max<unsigned>(asked.ord, 1);
-  const unsigned ord = asked.ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ird : std::min<unsigned>(asked.ird, wish.ord);
+  const unsigned ord =
+      asked.ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ird : std::min<unsigned>(asked.ird, wanted.ord);
   unsigned ird_bits = 0, ord_bits = 0;
   if (asked.a) {
     // Exactly one kind, out of those offered: some peers insist on that.
@@ -385,11 +387,11 @@ Task<bool> Tester::first_fpdu(Conn& conn) {
     closed_early_ = conn.first.closed();
     // RFC 5044 §7.1.2 rule 4: a responder sends nothing until it has received an FPDU.
     trouble_ = {Verdict::inconclusive,
-                "the initiator sent no FPDU, and until then the tester may send none: " + conn.first.words()};
+                "the initiator sent no FPDU, and until then the tester may send none: " + conn.first.text()};
     co_return false;
   }
   if (conn.first.is(wire::RdmapOpcode::terminate)) {
-    trouble_ = {Verdict::inconclusive, "the initiator ended the set-up: " + conn.first.words()};
+    trouble_ = {Verdict::inconclusive, "the initiator ended the set-up: " + conn.first.text()};
     co_return false;
   }
   if (conn.first.is(wire::RdmapOpcode::read_request)) {
@@ -400,16 +402,16 @@ Task<bool> Tester::first_fpdu(Conn& conn) {
   co_return true;
 }
 
-Task<Conn*> Tester::set_up_initiator(SetUp wish) {
-  Conn* conn = co_await asked();
+Task<Conn*> Tester::set_up_initiator(SetUp wanted) {
+  Conn* conn = co_await await_request();
   if (conn == nullptr) co_return nullptr;
   const Received& request = conn->request;
-  const StartupOctets reply = fitting_reply(request, wish);
+  const StartupOctets reply = fitting_reply(request, wanted);
   conn->send_startup(reply);
-  conn->full_operation(wish.crc || (request.flags & PARLEY_MPA_FLAG_C) != 0, (request.flags & PARLEY_MPA_FLAG_M) != 0,
-                       wish.markers);
+  conn->full_operation(wanted.crc || (request.flags & PARLEY_MPA_FLAG_C) != 0, (request.flags & PARLEY_MPA_FLAG_M) != 0,
+                       wanted.markers);
   if (request.enhanced && request.enhanced->ird != PARLEY_MPA_ENH_NOT_NEGOTIATED)
-    conn->ird = std::min<unsigned>(request.enhanced->ird, wish.ord);
+    conn->ird = std::min<unsigned>(request.enhanced->ird, wanted.ord);
   const bool spoke = co_await first_fpdu(*conn);
   co_return spoke ? conn : nullptr;
 }

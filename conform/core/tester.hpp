@@ -120,9 +120,9 @@ class Tester {
   /// Responder: a connection on which that Request was sent, with the answer in Conn::reply. Null: no connection.
   Task<Conn*> ask(tester::StartupOctets request);
   /// Initiator: a connection whose Request is in Conn::request. Null: trouble() says why.
-  Task<Conn*> asked();
+  Task<Conn*> await_request();
   /// A connection in full operation, either role. Null: trouble() says why.
-  Task<Conn*> set_up(SetUp wish);
+  Task<Conn*> set_up(SetUp wanted);
   /// Whether a plain Request (revision 1, C) is accepted: a peer whose program rejects everything breaks no rule.
   Task<bool> accepts_plain();
   /// Whether this peer has set up a connection so far: as responder it accepted a Request, as initiator it sent one.
@@ -142,8 +142,8 @@ class Tester {
   /// Why the last of these functions returned null or false.
   Observation trouble() const { return trouble_; }
 
-  /// A Reply that accepts `request`, with the CRC and markers of `wish` and, if needed, fitting enhanced data.
-  tester::StartupOctets fitting_reply(const Received& request, const SetUp& wish) const;
+  /// A Reply that accepts `request`, with the CRC and markers of `wanted` and, if needed, fitting enhanced data.
+  tester::StartupOctets fitting_reply(const Received& request, const SetUp& wanted) const;
   /// After the Reply to an initiator was sent: receives its first FPDU and answers an RTR. False: trouble() says why.
   Task<bool> first_fpdu(Conn& conn);
 
@@ -164,9 +164,9 @@ class Tester {
   enum class Form : std::uint8_t { untried, v2_client_server, v2_peer_to_peer, v1 };
 
   void learn(const tester::StartupOctets& request, const Received& reply);
-  Task<Conn*> set_up_responder(SetUp wish);
-  Task<Conn*> set_up_initiator(SetUp wish);
-  Task<Conn*> try_form(Form form, SetUp wish);
+  Task<Conn*> set_up_responder(SetUp wanted);
+  Task<Conn*> set_up_initiator(SetUp wanted);
+  Task<Conn*> try_form(Form form, SetUp wanted);
   void send_rtr(Conn& conn);
 
   tester::ScriptedPeer& peer_;

@@ -32,10 +32,10 @@ Task<Observation> answered_lap(Tester& b) {
   link.transaction_id ^= 0x3333;
   const CmLap lap = lap_of(link);
   b.send(link, lap);
-  const Heard heard = co_await response(b, link, b.settings().reply);
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
   const auto* apr = heard.as<CmApr>();
   const std::string wrong = co_await still_serves(b, link);
-  if (apr == nullptr) co_return failed(heard.words());
+  if (apr == nullptr) co_return failed(heard.text());
   if (apr->local_comm_id != link.peer_id()) co_return failed("APR with a communication ID that is not its own");
   if (heard.message->transaction_id != link.transaction_id) co_return failed("APR with another TransactionID");
   co_return wrong.empty() ? pass("APR, and the connection stays up")
@@ -47,9 +47,9 @@ Task<Observation> lap_for_nobody(Tester& b) {
   CmLap lap = lap_of(link);
   lap.remote_comm_id = unknown_id(link);
   b.send(link, lap);
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* apr = heard.as<CmApr>();
-  if (apr == nullptr) co_return failed(heard.words());
+  if (apr == nullptr) co_return failed(heard.text());
   co_return apr->status == ApStatus::invalid_comm_id ? pass(status_text(*apr)) : failed(status_text(*apr));
 }
 
@@ -58,8 +58,8 @@ Task<Observation> apr_unasked(Tester& b) {
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
   b.send(link, CmApr{.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .status = ApStatus::accepted});
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);

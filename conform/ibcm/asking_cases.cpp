@@ -22,7 +22,7 @@ using wire::ib::CmRtu;
 
 /// Checks the packet of the REQ, then accepts the REQ.
 Task<Observation> req_packet(Tester& b, std::string (*wrong)(const Link& link)) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   const std::string fault = wrong(*link);
   const bool up = co_await accept(b, *link);
@@ -66,12 +66,12 @@ Task<Observation> req_header(Tester& b) {
 }
 
 Task<Observation> req_again(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
-  const Heard heard = co_await message(b, *link, b.settings().timer, true);
+  const PeerPacket heard = co_await message(b, *link, b.settings().timer, true);
   const auto* req = heard.as<CmReq>();
   Observation out = pass("the same REQ");
-  if (req == nullptr) out = failed(heard.words() + " where the REQ is expected again");
+  if (req == nullptr) out = failed(heard.text() + " where the REQ is expected again");
   if (req != nullptr && !(*req == link->asked)) out = failed("a REQ that differs from the first");
   if (req != nullptr && heard.message->transaction_id != link->transaction_id)
     out = failed("the REQ again with another TransactionID");
@@ -88,7 +88,7 @@ Duration until_given_up(const CmReq& req) {
 }
 
 Task<Observation> req_retries(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   const Duration due = until_given_up(link->asked);
   if (due > 10 * b.settings().timer) {
@@ -98,7 +98,7 @@ Task<Observation> req_retries(Tester& b) {
   const Instant limit = b.peer().now() + due;
   unsigned again = 0;
   for (unsigned i = 0; i < 100; ++i) {
-    const Heard heard = co_await message(b, *link, std::max(limit - b.peer().now(), Duration{}), true);
+    const PeerPacket heard = co_await message(b, *link, std::max(limit - b.peer().now(), Duration{}), true);
     if (heard.silence) break;
     if (heard.as<CmReq>() != nullptr) ++again;
     if (heard.as<wire::ib::CmRej>() != nullptr) break;  // it gives up
@@ -113,14 +113,14 @@ Task<Observation> req_retries(Tester& b) {
 }
 
 Task<Observation> silent_before_rep(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   const Instant limit = b.peer().now() + b.settings().quiet;
-  Heard heard = co_await b.hear(*link, b.settings().quiet);
+  PeerPacket heard = co_await b.receive(*link, b.settings().quiet);
   for (unsigned i = 0; i < 100 && heard.as<CmReq>() != nullptr; ++i)
-    heard = co_await b.hear(*link, std::max(limit - b.peer().now(), Duration{}));
+    heard = co_await b.receive(*link, std::max(limit - b.peer().now(), Duration{}));
   const bool up = co_await accept(b, *link);
-  if (!heard.silence) co_return failed(heard.words());
+  if (!heard.silence) co_return failed(heard.text());
   co_return up ? pass("only REQs") : b.trouble();
 }
 
@@ -129,7 +129,7 @@ Task<Observation> silent_before_rep(Tester& b) {
 
 /// Sends a changed REP and expects the RTU.
 Task<Observation> rtu_to(Tester& b, void (*spoil)(CmRep& rep)) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   spoil(link->reply);
   const bool up = co_await accept(b, *link);
@@ -137,23 +137,23 @@ Task<Observation> rtu_to(Tester& b, void (*spoil)(CmRep& rep)) {
   co_return pass("RTU");
 }
 Task<Observation> plain(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
   const auto* rtu = heard.as<CmRtu>();
-  if (rtu == nullptr) co_return failed(heard.words());
+  if (rtu == nullptr) co_return failed(heard.text());
   if (rtu->local_comm_id != link->peer_id()) co_return failed("RTU with a communication ID that is not its own");
   b.note_accepted();
-  const Heard rest = co_await message(b, *link, b.settings().quiet);
-  co_return rest.silence ? pass("RTU, and no further message") : failed("after the RTU: " + rest.words());
+  const PeerPacket rest = co_await message(b, *link, b.settings().quiet);
+  co_return rest.silence ? pass("RTU, and no further message") : failed("after the RTU: " + rest.text());
 }
 Task<Observation> rtu_transaction(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
-  if (heard.as<CmRtu>() == nullptr) co_return unclear(heard.words());
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
+  if (heard.as<CmRtu>() == nullptr) co_return unclear(heard.text());
   co_return heard.message->transaction_id == link->transaction_id ? pass("the REQ's TransactionID")
                                                                   : failed("not the REQ's TransactionID");
 }
@@ -174,7 +174,7 @@ Task<Observation> rep_delay_longest(Tester& b) {
 }
 
 Task<Observation> rep_reserved(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   Bytes mad = b.mad(*link, link->reply);
   // IBA §12.6.8: the reserved bits after SRQ.
@@ -182,8 +182,8 @@ Task<Observation> rep_reserved(Tester& b) {
   octet.front() = static_cast<std::uint8_t>(octet.front() | 0x0F);
   link->replied = true;
   b.send_mad(*link, "REP with reserved bits set", mad);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
-  co_return heard.as<CmRtu>() != nullptr ? pass("RTU") : failed(heard.words());
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
+  co_return heard.as<CmRtu>() != nullptr ? pass("RTU") : failed(heard.text());
 }
 
 /// IBA §12.9: the RTU was lost.
@@ -192,28 +192,28 @@ Task<Observation> rep_again(Tester& b) {
   if (link == nullptr) co_return b.trouble();
   link->heard.clear();
   b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
-  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words() + " where the RTU is expected again");
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
+  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.text() + " where the RTU is expected again");
   const std::string wrong = co_await still_serves(b, *link);
   co_return wrong.empty() ? pass("the RTU again") : failed("then a request was answered by " + wrong);
 }
 
 Task<Observation> rep_many(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   for (int i = 0; i < 3; ++i) b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
-  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words());
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
+  if (heard.as<CmRtu>() == nullptr) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, *link);
   co_return wrong.empty() ? pass("RTU, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> first_psn(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rep(*link);
   for (unsigned i = 0; i < 8; ++i) {
-    const Heard heard = co_await b.hear(*link, b.settings().quiet);
+    const PeerPacket heard = co_await b.receive(*link, b.settings().quiet);
     if (heard.silence) break;
     if (!heard.is_request()) continue;
     if (heard.bth.psn != link->reply.starting_psn) co_return failed("not the PSN requested in the REP");

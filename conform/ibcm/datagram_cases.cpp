@@ -49,11 +49,11 @@ Task<Observation> other_method(Tester& b) {
   header.method = 0x02;
   header.emit(mad);
   b.send_mad(link, "REQ with method Set", mad);
-  const Heard heard = co_await b.rest(link);
-  if (heard.message) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.rest(link);
+  if (heard.message) co_return failed(heard.text());
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
-  co_return pass(heard.silence ? "silence, and a valid REQ is answered" : heard.words());
+  co_return pass(heard.silence ? "silence, and a valid REQ is answered" : heard.text());
 }
 
 /// A REQ of another length.
@@ -87,8 +87,8 @@ Task<Observation> reserved_bth(Tester& b) {
   Link& link = b.link();
   const std::function<void()> asks = [&b, &link] { b.send(link, link.req, {.reserved = true}); };
   asks();
-  const Heard heard = co_await b.decision(link, asks);
-  if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.decision(link, asks);
+  if (heard.as<CmRep>() == nullptr) co_return failed(heard.text());
   b.send_rtu(link);
   co_return pass("REP");
 }
@@ -96,8 +96,8 @@ Task<Observation> reserved_bth(Tester& b) {
 /// A message about an unknown connection must get no answer; then a REQ on the same connection must be answered.
 Task<Observation> ignored(Tester& b, Link& link, CmBody body) {
   b.send(link, body);
-  const Heard heard = co_await b.rest(link);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.rest(link);
+  if (!heard.silence) co_return failed(heard.text());
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
   co_return pass("silence, and a REQ is answered");
@@ -111,7 +111,7 @@ Task<Observation> rej_for_nobody(Tester& b) {
   return ignored(b, link,
                  CmRej{.local_comm_id = link.id(),
                        .remote_comm_id = unknown_id(link),
-                       .about = CmAbout::rep,
+                       .about = CmSubject::rep,
                        .reason = CmReject::consumer});
 }
 Task<Observation> mra_for_nobody(Tester& b) {
@@ -119,7 +119,7 @@ Task<Observation> mra_for_nobody(Tester& b) {
   return ignored(b, link,
                  CmMra{.local_comm_id = link.id(),
                        .remote_comm_id = unknown_id(link),
-                       .about = CmAbout::rep,
+                       .about = CmSubject::rep,
                        .service_timeout = 20});
 }
 Task<Observation> drep_for_nobody(Tester& b) {
@@ -135,11 +135,11 @@ Task<Observation> rep_for_nobody(Tester& b) {
   rep.local_qpn = link.req.local_qpn;
   rep.local_ca_guid = link.req.local_ca_guid;
   b.send(link, rep);
-  const Heard heard = co_await b.rest(link);
+  const PeerPacket heard = co_await b.rest(link);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr) co_return failed(heard.words());
-  if (rej->reason != CmReject::invalid_comm_id || rej->about != CmAbout::rep) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rej == nullptr) co_return failed(heard.text());
+  if (rej->reason != CmReject::invalid_comm_id || rej->about != CmSubject::rep) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 constexpr Case table[] = {

@@ -15,23 +15,23 @@ using wire::ib::CmRep;
 // -------------------------------------------------------------------------------------------------------
 
 Task<Observation> disconnect(Tester& b) {
-  Link* link = co_await standing(b);
+  Link* link = co_await established_link(b);
   if (link == nullptr) co_return b.trouble();
   b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().reply);
+  const PeerPacket heard = co_await response(b, *link, b.settings().reply);
   const auto* drep = heard.as<CmDrep>();
-  if (drep == nullptr) co_return failed(heard.words());
+  if (drep == nullptr) co_return failed(heard.text());
   if (drep->local_comm_id != link->peer_id()) co_return failed("DREP with a communication ID that is not its own");
   co_return pass("DREP");
 }
 
 Task<Observation> drep_transaction(Tester& b) {
-  Link* link = co_await standing(b);
+  Link* link = co_await established_link(b);
   if (link == nullptr) co_return b.trouble();
   link->transaction_id ^= 0x5555;
   b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().reply);
-  if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.words());
+  const PeerPacket heard = co_await response(b, *link, b.settings().reply);
+  if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.text());
   if (heard.message->transaction_id != link->transaction_id) co_return failed("not the DREQ's TransactionID");
   co_return pass("the DREQ's TransactionID");
 }
@@ -40,24 +40,24 @@ Task<Observation> dreq_again(Tester& b) {
   Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
   b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().reply);
-  co_return heard.as<CmDrep>() != nullptr ? pass("DREP again") : failed(heard.words());
+  const PeerPacket heard = co_await response(b, *link, b.settings().reply);
+  co_return heard.as<CmDrep>() != nullptr ? pass("DREP again") : failed(heard.text());
 }
 
 namespace {
 
 /// Sends a DREQ that does not match this connection; the connection must stay up.
 Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bool drep_is_fine) {
-  Link* link = co_await standing(b);
+  Link* link = co_await established_link(b);
   if (link == nullptr) co_return b.trouble();
   const CmDreq dreq = spoilt(*link);
   b.send(*link, dreq);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  if (!heard.silence && !(drep_is_fine && heard.as<CmDrep>() != nullptr)) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
+  if (!heard.silence && !(drep_is_fine && heard.as<CmDrep>() != nullptr)) co_return failed(heard.text());
   link->ended = false;
   const std::string wrong = co_await still_serves(b, *link);
   if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.words() + ", and the connection stays up");
+  co_return pass(heard.text() + ", and the connection stays up");
 }
 
 }  // namespace
@@ -74,11 +74,11 @@ Task<Observation> dreq_of_another_qp(Tester& b) {
 }
 
 Task<Observation> drep_for_standing(Tester& b) {
-  Link* link = co_await standing(b);
+  Link* link = co_await established_link(b);
   if (link == nullptr) co_return b.trouble();
   b.send(*link, CmDrep{.local_comm_id = link->id(), .remote_comm_id = link->peer_id()});
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, *link);
   co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);
@@ -91,7 +91,7 @@ Task<Observation> request_after_end(Tester& b) {
   link->heard.clear();
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
   co_return heard.is_ack() ? failed("it was acknowledged") : pass("not acknowledged");
 }
 
@@ -104,9 +104,9 @@ namespace {
 Task<Observation> dreq_for_nobody(Tester& b) {
   Link& link = b.link();
   b.send(link, CmDreq{.local_comm_id = link.id(), .remote_comm_id = unknown_id(link), .remote_qpn = 0x77});
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* drep = heard.as<CmDrep>();
-  if (drep == nullptr) co_return failed(heard.words());
+  if (drep == nullptr) co_return failed(heard.text());
   co_return drep->local_comm_id == unknown_id(link) ? pass("DREP") : failed("DREP with another communication ID");
 }
 
@@ -115,10 +115,10 @@ Task<Observation> dreq_before_rtu(Tester& b) {
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
   b.send_dreq(link);
-  const Heard heard = co_await response(b, link, b.settings().reply);
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
   // Linux leaves the DREP to the program, which may wait only for the RTU.
   if (heard.silence) co_return unclear("silence, which may be the program's");
-  co_return heard.as<CmDrep>() != nullptr ? pass("DREP") : failed(heard.words());
+  co_return heard.as<CmDrep>() != nullptr ? pass("DREP") : failed(heard.text());
 }
 
 Task<Observation> dreq_of_another_id(Tester& b) {
@@ -144,8 +144,8 @@ Task<Observation> rtu_after_end(Tester& b) {
   Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
   b.send_rtu(*link);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 // ---- stale connections, and what is remembered
@@ -159,7 +159,7 @@ Link& same_queue_pair(Tester& b, const Link& old) {
 }
 
 /// The answer to a REQ on the queue pair of a connection that the peer still has. `old` hears all data packets.
-Task<Heard> stale_answer(Tester& b, Link& link) {
+Task<PeerPacket> stale_answer(Tester& b, Link& link) {
   b.send_req(link);
   return b.decision(link);
 }
@@ -171,10 +171,10 @@ Task<Observation> stale(Tester& b) {
   const std::string before = co_await still_serves(b, old);
   if (!before.empty()) co_return unclear("a request was answered by " + before);
   Link& link = same_queue_pair(b, old);
-  const Heard heard = co_await stale_answer(b, link);
+  const PeerPacket heard = co_await stale_answer(b, link);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr || rej->reason != CmReject::stale_connection) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rej == nullptr || rej->reason != CmReject::stale_connection) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 Task<Observation> stale_ends_old(Tester& b) {
@@ -184,33 +184,33 @@ Task<Observation> stale_ends_old(Tester& b) {
   const std::string before = co_await still_serves(b, old);
   if (!before.empty()) co_return unclear("a request was answered by " + before);
   Link& link = same_queue_pair(b, old);
-  const Heard refused = co_await stale_answer(b, link);
-  if (refused.as<CmRej>() == nullptr) co_return unclear(refused.words());
-  const Heard heard = co_await response(b, old, b.settings().reply);
-  co_return heard.as<CmDreq>() != nullptr ? pass("DREQ") : failed(heard.words());
+  const PeerPacket refused = co_await stale_answer(b, link);
+  if (refused.as<CmRej>() == nullptr) co_return unclear(refused.text());
+  const PeerPacket heard = co_await response(b, old, b.settings().reply);
+  co_return heard.as<CmDreq>() != nullptr ? pass("DREQ") : failed(heard.text());
 }
 
 Task<Observation> timewait_duplicate(Tester& b) {
   Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
   b.send_req(*link);
-  const Heard heard = co_await b.rest(*link);
+  const PeerPacket heard = co_await b.rest(*link);
   link->ended = heard.as<CmRep>() == nullptr;
   if (const auto* rep = heard.as<CmRep>()) {
     link->rep = *rep;  // another connection under the old IDs; close() must end it
     co_return failed("REP: a REQ that comes late begins a new connection");
   }
   const auto* rej = heard.as<CmRej>();
-  if (rej != nullptr && rej->reason != CmReject::stale_connection) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rej != nullptr && rej->reason != CmReject::stale_connection) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 Task<Observation> after_reject(Tester& b) {
   Link& link = b.link();
   link.req.service_id ^= 0x8001;
   b.send_req(link);
-  const Heard refused = co_await b.decision(link);
-  if (refused.as<CmRej>() == nullptr) co_return unclear(refused.words());
+  const PeerPacket refused = co_await b.decision(link);
+  if (refused.as<CmRej>() == nullptr) co_return unclear(refused.text());
   link.req.service_id ^= 0x8001;
   link.ended = false;
   const bool up = co_await b.set_up(link);

@@ -7,9 +7,9 @@ namespace parley::conform::ibcm {
 namespace fault_table {
 namespace {
 
-bool invalid(const Heard& h) { return h.is_nak(Nak::invalid_request); }
-bool inoperable(const Heard& h) { return h.is_nak(Nak::remote_operational_error); }
-bool no_access(const Heard& h) { return h.is_nak(Nak::remote_access_error); }
+bool invalid(const PeerPacket& h) { return h.is_nak(Nak::invalid_request); }
+bool inoperable(const PeerPacket& h) { return h.is_nak(Nak::remote_operational_error); }
+bool no_access(const PeerPacket& h) { return h.is_nak(Nak::remote_access_error); }
 
 Request request_of(Operation operation, std::size_t payload) {
   Request request = nothing(0);
@@ -32,7 +32,7 @@ Task<Observation> short_first(Tester& b) { return answered(b, request_of(Operati
 // If the receive is also too short, the NAK may be for that.
 Task<Observation> beyond_mtu(Tester& b) {
   return answered(b, request_of(Operation::send_only, 1028),
-                  [](const Heard& h) { return invalid(h) || inoperable(h); });
+                  [](const PeerPacket& h) { return invalid(h) || inoperable(h); });
 }
 
 // IBA §9.7.4.1 answers a reserved opcode with a NAK; §9.6 drops an opcode of no service. Both pass, an ACK does not.
@@ -42,9 +42,9 @@ Task<Observation> unassigned(Tester& b) {
   if (!up) co_return b.trouble();
   const Request request = nothing(link.psn);
   b.send_request(link, request, {.opcode = 0x1F});
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (invalid(heard)) co_return pass(heard.words());
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
+  if (invalid(heard)) co_return pass(heard.text());
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, link);
   if (!wrong.empty()) co_return failed("silence, and then a valid request was answered by " + wrong);
   co_return pass("silence, and a valid request is acknowledged");
@@ -65,9 +65,9 @@ Task<Observation> read_bad_key(Tester& b) {
   Request request = request_at(Operation::read_request, 16, 0);
   request.psn = link.psn;
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (link.rep->responder_resources == 0 && invalid(heard)) co_return pass(heard.words() + ": the REP allows no Reads");
-  co_return no_access(heard) ? pass(heard.words()) : failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (link.rep->responder_resources == 0 && invalid(heard)) co_return pass(heard.text() + ": the REP allows no Reads");
+  co_return no_access(heard) ? pass(heard.text()) : failed(heard.text());
 }
 
 // IBA §9.7.4.1.2: a queue pair without atomics answers NAK invalid request before it checks the R_Key.
@@ -75,13 +75,13 @@ Task<Observation> atomic_bad_key(Tester& b) {
   Request request = nothing(0);
   request.operation = Operation::fetch_add;
   request.atomic = {.va = 0x7E57AB1E0000, .r_key = 0xDEADBE00, .swap_add = 1};
-  return answered(b, request, [](const Heard& h) { return no_access(h) || invalid(h); });
+  return answered(b, request, [](const PeerPacket& h) { return no_access(h) || invalid(h); });
 }
 Task<Observation> atomic_askew(Tester& b) {
   Request request = nothing(0);
   request.operation = Operation::fetch_add;
   request.atomic = {.va = 0x7E57AB1E0003, .r_key = 0xDEADBE00, .swap_add = 1};
-  return answered(b, request, [](const Heard& h) { return no_access(h) || invalid(h); });
+  return answered(b, request, [](const PeerPacket& h) { return no_access(h) || invalid(h); });
 }
 
 Task<Observation> dead_after_nak(Tester& b) {
@@ -91,13 +91,13 @@ Task<Observation> dead_after_nak(Tester& b) {
   Request request = request_at(Operation::write_only, 16, 16);
   request.psn = link.next_psn();
   b.send_request(link, request);
-  const Heard nak = co_await response(b, link, b.settings().reply);
-  if (!no_access(nak)) co_return unclear(nak.words());
+  const PeerPacket nak = co_await response(b, link, b.settings().reply);
+  if (!no_access(nak)) co_return unclear(nak.text());
   for (const std::uint32_t psn : {request.psn, link.psn}) {
     const Request next = nothing(psn);
     b.send_request(link, next);
   }
-  const Heard heard = co_await response(b, link, b.settings().quiet);
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
   co_return heard.is_ack() ? failed("a later request is acknowledged") : pass("no later request is acknowledged");
 }
 
@@ -109,14 +109,14 @@ Task<Observation> first_alone(Tester& b) {
   Request first = request_of(Operation::send_first, 1024);
   first.psn = link.next_psn();
   b.send_request(link, first);
-  const Heard taken = co_await response(b, link, b.settings().reply);
+  const PeerPacket taken = co_await response(b, link, b.settings().reply);
   if (taken.is_rnr()) co_return unclear("RNR NAK: the peer has no receive posted");
-  if (invalid(taken) || inoperable(taken)) co_return unclear("the receive is shorter than a First: " + taken.words());
-  if (!taken.is_ack()) co_return failed(taken.words());
+  if (invalid(taken) || inoperable(taken)) co_return unclear("the receive is shorter than a First: " + taken.text());
+  if (!taken.is_ack()) co_return failed(taken.text());
   const Request next = nothing(link.psn);
   b.send_request(link, next);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  co_return invalid(heard) ? pass(heard.words()) : failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  co_return invalid(heard) ? pass(heard.text()) : failed(heard.text());
 }
 
 // ---- dropped
@@ -136,7 +136,7 @@ Task<Observation> opcode_of_ud(Tester& b) {
 }
 
 Task<Observation> reserved(Tester& b) {
-  return answered(b, nothing(0), [](const Heard& h) { return h.is_ack(); }, {.reserved = true});
+  return answered(b, nothing(0), [](const PeerPacket& h) { return h.is_ack(); }, {.reserved = true});
 }
 
 constexpr Case table[] = {

@@ -28,21 +28,21 @@ Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any
   Link& link = tester.link();
   spoil(link.req);
   tester.send_req(link);
-  const Heard heard = co_await tester.decision(link);
+  const PeerPacket heard = co_await tester.decision(link);
   const auto* rej = heard.as<wire::ib::CmRej>();
-  if (rej == nullptr) co_return failed(heard.words());
-  if (rej->about != CmAbout::req) co_return failed(heard.words() + ": the REQ is what it rejects");
+  if (rej == nullptr) co_return failed(heard.text());
+  if (rej->about != CmSubject::req) co_return failed(heard.text() + ": the REQ is what it rejects");
   // IBA §12.6.7.2: the largest MTU that it takes, in the bits where the REQ has its own.
   const unsigned mtu = rej->info_length >= 1 ? rej->info[0] >> 4 : 0;
   if (rej->reason == CmReject::invalid_path_mtu && (mtu < PARLEY_IB_MTU_CODE_MIN || mtu > PARLEY_IB_MTU_CODE_MAX))
-    co_return failed(heard.words() + " that names no MTU");
-  co_return rej->reason == reason || any ? pass(heard.words()) : failed(heard.words());
+    co_return failed(heard.text() + " that names no MTU");
+  co_return rej->reason == reason || any ? pass(heard.text()) : failed(heard.text());
 }
 
 Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults) {
   tester.send_mad(link, std::move(words), mad, faults);
-  const Heard heard = co_await tester.rest(link);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await tester.rest(link);
+  if (!heard.silence) co_return failed(heard.text());
   const bool asked = co_await tester.set_up(link);
   if (!asked) co_return tester.trouble();
   co_return pass("silence, and a valid REQ is answered");
@@ -50,23 +50,23 @@ Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad
 
 namespace {
 /// IBA §12.6.6: the initiator asks for time before its RTU. It answers each duplicate REP in the same way.
-bool holds_the_rep(const Link& link, const Heard& heard) {
+bool holds_the_rep(const Link& link, const PeerPacket& heard) {
   const auto* mra = heard.as<wire::ib::CmMra>();
-  return link.passive && mra != nullptr && mra->about == CmAbout::rep;
+  return link.passive && mra != nullptr && mra->about == CmSubject::rep;
 }
 /// A set-up message of the initiator. Each may be repeated, and may arrive after messages that were sent later.
-bool is_of_the_set_up(const Link& link, const Heard& heard) {
+bool is_of_the_set_up(const Link& link, const PeerPacket& heard) {
   const bool first = heard.as<wire::ib::CmReq>() != nullptr || heard.as<wire::ib::CmRtu>() != nullptr;
   return link.passive && (first || holds_the_rep(link, heard));
 }
 }  // namespace
 
-Task<Heard> response(Tester& tester, Link& link, Duration patience) {
+Task<PeerPacket> response(Tester& tester, Link& link, Duration patience) {
   const Instant limit = tester.peer().now() + patience;
-  Heard end;  // the DREQ; it may overtake the NAK that caused it
+  PeerPacket end;  // the DREQ; it may overtake the NAK that caused it
   for (unsigned i = 0;; ++i) {
     const Duration left = std::max(limit - tester.peer().now(), Duration{});
-    Heard heard = co_await tester.hear(link, left);
+    PeerPacket heard = co_await tester.receive(link, left);
     const bool request = heard.is_request() && heard.bth.dest_qpn == link.qpn();
     const bool dreq = heard.as<wire::ib::CmDreq>() != nullptr;
     if (heard.silence && !end.silence) co_return end;
@@ -85,32 +85,32 @@ Task<std::string> still_serves(Tester& tester, Link& link) {
   const std::uint32_t psn = link.next_psn();
   const Request request = nothing(psn);
   tester.send_request(link, request);
-  const Heard heard = co_await response(tester, link, tester.settings().reply);
+  const PeerPacket heard = co_await response(tester, link, tester.settings().reply);
   if (heard.is_ack() && heard.bth.psn == psn) co_return std::string();
   if (heard.is_ack()) co_return std::string("an ACK of another PSN");
-  co_return heard.words();
+  co_return heard.text();
 }
 
 namespace {
 /// The next packet that `wanted` accepts; others are skipped.
-Task<Heard> next_of(Tester& tester, Link& link, Duration patience, std::function<bool(const Heard&)> wanted) {
+Task<PeerPacket> next_of(Tester& tester, Link& link, Duration patience, std::function<bool(const PeerPacket&)> wanted) {
   const Instant limit = tester.peer().now() + patience;
   for (unsigned i = 0;; ++i) {
     const Duration left = std::max(limit - tester.peer().now(), Duration{});
-    Heard heard = co_await tester.hear(link, left);
+    PeerPacket heard = co_await tester.receive(link, left);
     if (heard.silence || wanted(heard) || i >= Tester::exchanges_max) co_return heard;
   }
 }
 }  // namespace
 
-Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs) {
-  return next_of(tester, link, patience, [reqs, &link](const Heard& heard) {
+Task<PeerPacket> message(Tester& tester, Link& link, Duration patience, bool reqs) {
+  return next_of(tester, link, patience, [reqs, &link](const PeerPacket& heard) {
     return heard.message && !holds_the_rep(link, heard) && (reqs || heard.as<wire::ib::CmReq>() == nullptr);
   });
 }
 
-Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
-  return next_of(tester, link, patience, [&link](const Heard& heard) {
+Task<PeerPacket> response_of_peer(Tester& tester, Link& link, Duration patience) {
+  return next_of(tester, link, patience, [&link](const PeerPacket& heard) {
     return heard.is_request() || (heard.message && !is_of_the_set_up(link, heard));
   });
 }
@@ -122,7 +122,7 @@ Task<bool> accept(Tester& tester, Link& link) {
   bool held = false;  // IBA §12.9: the peer has asked for time; retransmit the REP after it
   tester.send_rep(link);
   for (std::size_t i = 0; i < Tester::exchanges_max; ++i) {
-    const Heard heard = co_await tester.hear(link, std::max(due - tester.peer().now(), Duration{}));
+    const PeerPacket heard = co_await tester.receive(link, std::max(due - tester.peer().now(), Duration{}));
     const Instant now = tester.peer().now();
     if (heard.as<wire::ib::CmRtu>() != nullptr || heard.is_request()) {
       tester.note_accepted();
@@ -145,20 +145,20 @@ Task<bool> accept(Tester& tester, Link& link) {
       if (!held) due = now + reply;
       continue;
     }
-    tester.set_trouble("the REP is answered by " + heard.words());
+    tester.set_trouble("the REP is answered by " + heard.text());
     break;
   }
   co_return false;
 }
 
 Task<Link*> accepted(Tester& tester) {
-  Link* link = co_await tester.asked();
+  Link* link = co_await tester.await_request();
   if (link == nullptr) co_return nullptr;
   const bool up = co_await accept(tester, *link);
   co_return up ? link : nullptr;
 }
 
-Task<Link*> standing(Tester& tester) {
+Task<Link*> established_link(Tester& tester) {
   if (tester.settings().iut == Iut::initiator) {
     Link* link = co_await accepted(tester);
     const Settings& settings = tester.settings();
@@ -172,16 +172,16 @@ Task<Link*> standing(Tester& tester) {
 }
 
 Task<Link*> ended(Tester& tester) {
-  Link* link = co_await standing(tester);
+  Link* link = co_await established_link(tester);
   if (link == nullptr) co_return nullptr;
   tester.send_dreq(*link);
-  const Heard heard = co_await response(tester, *link, tester.settings().reply);
+  const PeerPacket heard = co_await response(tester, *link, tester.settings().reply);
   if (heard.as<wire::ib::CmDrep>() != nullptr) co_return link;
   tester.set_trouble("the connection was not ended");
   co_return nullptr;
 }
 
-std::string wrong_datagram(const Heard& heard) {
+std::string wrong_datagram(const PeerPacket& heard) {
   if (heard.bth.opcode != wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only))
     return "it is not a UD SEND Only";
   if (heard.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", heard.deth.q_key);
@@ -190,7 +190,7 @@ std::string wrong_datagram(const Heard& heard) {
   return {};
 }
 
-std::string wrong_mad_header(const Heard& heard) {
+std::string wrong_mad_header(const PeerPacket& heard) {
   const auto header = wire::ib::MadHeader::parse(heard.payload);
   if (!header || heard.payload.size() != PARLEY_IB_MAD_LEN) return "it has not 256 octets";
   if (header->status != 0 || header->class_specific != 0) return fmt::format("its status is {:04x}", header->status);
@@ -200,7 +200,7 @@ std::string wrong_mad_header(const Heard& heard) {
   return wrong_reserved_bits(heard);
 }
 
-std::string wrong_reserved_bits(const Heard& heard) {
+std::string wrong_reserved_bits(const PeerPacket& heard) {
   if (!heard.message || heard.payload.size() != PARLEY_IB_MAD_LEN) return {};
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> without{};
   heard.message->emit(without);
@@ -211,17 +211,18 @@ std::string wrong_reserved_bits(const Heard& heard) {
   return {};
 }
 
-Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right, Faults faults) {
+Task<Observation> answered(Tester& tester, Request request, std::function<bool(const PeerPacket&)> right,
+                           Faults faults) {
   Link& link = tester.link();
   const bool up = co_await tester.set_up(link);
   if (!up) co_return tester.trouble();
   request.psn = link.psn;
   tester.send_request(link, request, faults);
-  const Heard heard = co_await response(tester, link, tester.settings().reply);
+  const PeerPacket heard = co_await response(tester, link, tester.settings().reply);
   if (heard.is_rnr() && !right(heard)) co_return unclear("RNR NAK: the peer has no receive posted");
-  if (!right(heard)) co_return failed(heard.words());
-  if (heard.bth.psn != request.psn) co_return failed(heard.words() + " with another PSN than the request's");
-  co_return pass(heard.words());
+  if (!right(heard)) co_return failed(heard.text());
+  if (heard.bth.psn != request.psn) co_return failed(heard.text() + " with another PSN than the request's");
+  co_return pass(heard.text());
 }
 
 Task<Observation> request_dropped(Tester& tester, Request request, Faults faults) {
@@ -230,8 +231,8 @@ Task<Observation> request_dropped(Tester& tester, Request request, Faults faults
   if (!up) co_return tester.trouble();
   request.psn = link.psn;
   tester.send_request(link, request, faults);
-  const Heard heard = co_await response(tester, link, tester.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(tester, link, tester.settings().quiet);
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(tester, link);
   if (!wrong.empty()) co_return failed("silence, and then a valid request was answered by " + wrong);
   co_return pass("silence, and a valid request is acknowledged");

@@ -23,33 +23,33 @@ inline std::uint32_t unknown_id(const Link& link) { return link.id() ^ 0x7E57AB1
 Task<std::string> still_serves(Tester& tester, Link& link);
 /// The next packet on the queue pair or of the CM. Skips the peer's own requests and repeated or late set-up messages.
 /// A DREQ is answered and skipped, but returned if nothing else comes.
-Task<Heard> response(Tester& tester, Link& link, Duration patience);
+Task<PeerPacket> response(Tester& tester, Link& link, Duration patience);
 /// An established connection, in either role. Waits for a connecting peer's first request, so that its program knows of
 /// the connection. Null: trouble() says why.
-Task<Link*> standing(Tester& tester);
+Task<Link*> established_link(Tester& tester);
 /// A connection that was established and then ended by the tester's DREQ and a DREP. Null: trouble() says why.
 Task<Link*> ended(Tester& tester);
 /// What is wrong with a datagram of the CM from its BTH to its DETH (IBA §13.5.1), and with its MAD header
 /// (IBA §13.4.2); empty: nothing.
-std::string wrong_datagram(const Heard& heard);
-std::string wrong_mad_header(const Heard& heard);
+std::string wrong_datagram(const PeerPacket& heard);
+std::string wrong_mad_header(const PeerPacket& heard);
 /// Reserved bits that are set in a message of the CM (IBA §12.6); empty: none.
-std::string wrong_reserved_bits(const Heard& heard);
+std::string wrong_reserved_bits(const PeerPacket& heard);
 
 // For peers in the initiator's role.
 
 /// The next message of the CM. Skips requests on the queue pair, an MRA for the REP and, unless `reqs`, a retransmitted
 /// REQ, which may cross any answer.
-Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs = false);
+Task<PeerPacket> message(Tester& tester, Link& link, Duration patience, bool reqs = false);
 /// The peer's next request or CM message, except those of the set-up. Skips answers to the tester's requests.
-Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience);
+Task<PeerPacket> response_of_peer(Tester& tester, Link& link, Duration patience);
 /// Sends the REP and waits for the RTU or the peer's first request. False: trouble() says what came.
 Task<bool> accept(Tester& tester, Link& link);
 /// Accepts the peer's next REQ. Null: trouble() says why.
 Task<Link*> accepted(Tester& tester);
 
 /// The answer to that request must satisfy `right` and have the request's PSN.
-Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right,
+Task<Observation> answered(Tester& tester, Request request, std::function<bool(const PeerPacket&)> right,
                            Faults faults = {});
 /// The request must be dropped silently, and the next one on the connection must be acknowledged.
 Task<Observation> request_dropped(Tester& tester, Request request, Faults faults = {});

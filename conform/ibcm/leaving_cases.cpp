@@ -17,36 +17,36 @@ using wire::ib::CmRej;
 
 /// The DREQ may overtake the RTU; a second DREQ does not.
 Task<Observation> dreq_with_rep(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rep(*link);
   b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
   if (heard.as<CmDrep>() != nullptr) co_return pass("DREP");
   b.send_dreq(*link);
-  const Heard next = co_await response(b, *link, b.settings().reply);
-  co_return next.as<CmDrep>() != nullptr ? pass("DREP") : failed(next.words());
+  const PeerPacket next = co_await response(b, *link, b.settings().reply);
+  co_return next.as<CmDrep>() != nullptr ? pass("DREP") : failed(next.text());
 }
 
 Task<Observation> rep_after_end(Tester& b) {
   Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
   b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().quiet);
+  const PeerPacket heard = co_await message(b, *link, b.settings().quiet);
   const bool refused = heard.as<CmRej>() != nullptr;
-  co_return heard.silence || refused ? pass(heard.words()) : failed(heard.words());
+  co_return heard.silence || refused ? pass(heard.text()) : failed(heard.text());
 }
 
 Task<Observation> rej_of_standing(Tester& b) {
   Link* link = co_await accepted(b);
   if (link == nullptr) co_return b.trouble();
   link->heard.clear();
-  b.send_rej(*link, CmReject::consumer, CmAbout::other);
+  b.send_rej(*link, CmReject::consumer, CmSubject::other);
   co_await b.peer().sleep(b.settings().quiet);
   link->heard.clear();
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  const PeerPacket heard = co_await response(b, *link, b.settings().quiet);
   co_return heard.is_ack() ? failed("the connection stays up") : pass("the connection is over");
 }
 
@@ -56,18 +56,18 @@ Task<Observation> rej_of_standing(Tester& b) {
 /// A packet, and the connection on which it came.
 struct ReceivedRequest {
   Link* link = nullptr;  ///< null: nothing came, trouble() says why
-  Heard heard{};
+  PeerPacket heard{};
 };
 
 /// The peer's first request, which is not acknowledged.
 Task<ReceivedRequest> first_request(Tester& b) {
   ReceivedRequest came;
-  came.link = co_await b.asked();
+  came.link = co_await b.await_request();
   if (came.link == nullptr) co_return came;
   came.link->acks = false;
   b.send_rep(*came.link);
   for (unsigned i = 0; i < 8; ++i) {
-    came.heard = co_await b.hear(*came.link, b.settings().reply);
+    came.heard = co_await b.receive(*came.link, b.settings().reply);
     if (came.heard.is_request()) co_return came;
     if (came.heard.silence) break;
   }
@@ -93,9 +93,9 @@ Task<Observation> comes_again_after(Tester& b, std::optional<std::uint8_t> syndr
   const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   if (syndrome) answer(b, first, *syndrome);
-  const Heard again = co_await response_of_peer(b, *first.link, patience);
+  const PeerPacket again = co_await response_of_peer(b, *first.link, patience);
   settle(b, first);
-  if (!again.is_request()) co_return failed(again.words());
+  if (!again.is_request()) co_return failed(again.text());
   const bool same = again.bth.psn == first.heard.bth.psn && again.payload == first.heard.payload;
   co_return same ? pass("the same request again") : failed("another request");
 }
@@ -113,14 +113,14 @@ Task<Observation> rnr_waits(Tester& b) {
   const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   answer(b, first, PARLEY_IB_SYNDROME_RNR_NAK | 30);  // 327.68 ms
-  const Heard early = co_await response_of_peer(b, *first.link, 250ms);
+  const PeerPacket early = co_await response_of_peer(b, *first.link, 250ms);
   if (!early.silence) {
     settle(b, first);
-    co_return failed(early.words() + " within 250 ms of 327 ms");
+    co_return failed(early.text() + " within 250 ms of 327 ms");
   }
-  const Heard again = co_await response_of_peer(b, *first.link, b.settings().reply);
+  const PeerPacket again = co_await response_of_peer(b, *first.link, b.settings().reply);
   settle(b, first);
-  co_return again.is_request() ? pass("the request again, after the RNR timer") : failed(again.words());
+  co_return again.is_request() ? pass("the request again, after the RNR timer") : failed(again.text());
 }
 
 /// After a fatal NAK the peer must send no further request; its program may end the connection.
@@ -128,7 +128,7 @@ Task<Observation> final_nak(Tester& b) {
   const ReceivedRequest first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
   answer(b, first, final_nak_syndrome);
-  const Heard heard = co_await response_of_peer(b, *first.link, b.settings().quiet);
+  const PeerPacket heard = co_await response_of_peer(b, *first.link, b.settings().quiet);
   if (heard.is_request()) co_return failed("the request comes again");
   co_return pass("no further request");
 }
@@ -158,19 +158,19 @@ Task<Observation> crossing_dreqs(Tester& b) {
   const ReceivedRequest theirs = co_await first_dreq(b);
   if (theirs.link == nullptr) co_return b.trouble();
   b.send_dreq(*theirs.link);
-  const Heard ours = co_await message(b, *theirs.link, b.settings().reply);
+  const PeerPacket ours = co_await message(b, *theirs.link, b.settings().reply);
   answer_dreq(b, theirs);
-  co_return ours.as<CmDrep>() != nullptr ? pass("DREP") : failed(ours.words());
+  co_return ours.as<CmDrep>() != nullptr ? pass("DREP") : failed(ours.text());
 }
 
 /// IBA §12.9: the peer must retransmit a DREQ that gets no DREP.
 Task<Observation> lost_drep(Tester& b) {
   const ReceivedRequest first = co_await first_dreq(b);
   if (first.link == nullptr) co_return b.trouble();
-  const Heard again = co_await message(b, *first.link, b.settings().timer);
+  const PeerPacket again = co_await message(b, *first.link, b.settings().timer);
   answer_dreq(b, first);
   const auto *asked = first.heard.as<CmDreq>(), *dreq = again.as<CmDreq>();
-  if (dreq == nullptr) co_return failed(again.words());
+  if (dreq == nullptr) co_return failed(again.text());
   if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ has a queue pair that is not the tester's");
   co_return *dreq == *asked ? pass("the same DREQ") : failed("a DREQ that differs from the first");
 }

@@ -11,7 +11,7 @@ namespace order_table {
 namespace {
 
 Task<Observation> acknowledged(Tester& b) {
-  return answered(b, nothing(0), [](const Heard& h) { return h.is_ack(); });
+  return answered(b, nothing(0), [](const PeerPacket& h) { return h.is_ack(); });
 }
 
 Task<Observation> ack_form(Tester& b) {
@@ -20,8 +20,8 @@ Task<Observation> ack_form(Tester& b) {
   if (!up) co_return b.trouble();
   const Request request = nothing(link.next_psn());
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is_ack()) co_return unclear(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is_ack()) co_return unclear(heard.text());
   if (heard.bth.p_key != PARLEY_IB_P_KEY_DEFAULT) co_return failed(fmt::format("P_Key {:04x}", heard.bth.p_key));
   if (heard.bth.solicited || heard.bth.tver != 0 || heard.bth.pad_count != 0 || !heard.payload.empty())
     co_return failed("it has a pad, a payload or SE");
@@ -40,8 +40,8 @@ Task<Observation> msn(Tester& b) {
   for (std::uint32_t n = 1; n <= 3; ++n) {
     const Request request = nothing(link.next_psn());
     b.send_request(link, request);
-    const Heard heard = co_await response(b, link, b.settings().reply);
-    if (!heard.is_ack()) co_return unclear(heard.words());
+    const PeerPacket heard = co_await response(b, link, b.settings().reply);
+    if (!heard.is_ack()) co_return unclear(heard.text());
     if (heard.aeth.msn != n) co_return failed(fmt::format("MSN {} after {} requests", heard.aeth.msn, n));
   }
   co_return pass("1, 2, 3");
@@ -59,8 +59,8 @@ Task<Observation> coalesced(Tester& b) {
     b.send_request(link, request);
   }
   for (unsigned i = 0; i < 8; ++i) {
-    const Heard heard = co_await response(b, link, b.settings().reply);
-    if (!heard.is_ack()) co_return failed(heard.words());
+    const PeerPacket heard = co_await response(b, link, b.settings().reply);
+    if (!heard.is_ack()) co_return failed(heard.text());
     if (heard.bth.psn == last && heard.aeth.msn == 8) co_return pass("an ACK of the last, with MSN 8");
     if (heard.bth.psn == last) co_return failed(fmt::format("MSN {} with the last ACK", heard.aeth.msn));
   }
@@ -74,8 +74,8 @@ Task<Observation> duplicate(Tester& b) {
   const Request request = nothing(link.next_psn());
   for (unsigned i = 0; i < 2; ++i) {
     b.send_request(link, request);
-    const Heard heard = co_await response(b, link, b.settings().reply);
-    if (!heard.is_ack()) co_return i == 0 ? unclear(heard.words()) : failed(heard.words());
+    const PeerPacket heard = co_await response(b, link, b.settings().reply);
+    if (!heard.is_ack()) co_return i == 0 ? unclear(heard.text()) : failed(heard.text());
     if (heard.bth.psn != request.psn) co_return failed("an ACK of another PSN");
     if (heard.aeth.msn != 1) co_return failed(fmt::format("MSN {} after one request", heard.aeth.msn));
   }
@@ -95,8 +95,8 @@ Task<Observation> old_duplicate(Tester& b) {
   }
   const Request request = nothing(first);
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is_ack()) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is_ack()) co_return failed(heard.text());
   // IBA §9.7.5.1.3: the ACK has the most recent PSN, which includes those before it.
   co_return heard.bth.psn == psn_after(first, 2) || heard.bth.psn == first ? pass("ACK")
                                                                            : failed("an ACK of another PSN");
@@ -108,9 +108,9 @@ Task<Observation> gap(Tester& b) {
   if (!up) co_return b.trouble();
   const Request request = nothing(psn_after(link.psn, 1));
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is_nak(Nak::psn_sequence_error)) co_return failed(heard.words());
-  co_return heard.bth.psn == link.psn ? pass(heard.words()) : failed(heard.words() + " that names another PSN");
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is_nak(Nak::psn_sequence_error)) co_return failed(heard.text());
+  co_return heard.bth.psn == link.psn ? pass(heard.text()) : failed(heard.text() + " that names another PSN");
 }
 
 Task<Observation> gap_once(Tester& b) {
@@ -119,11 +119,11 @@ Task<Observation> gap_once(Tester& b) {
   if (!up) co_return b.trouble();
   const Request first = nothing(psn_after(link.psn, 1)), second = nothing(psn_after(link.psn, 2));
   b.send_request(link, first);
-  const Heard nak = co_await response(b, link, b.settings().reply);
-  if (!nak.is_nak(Nak::psn_sequence_error)) co_return unclear(nak.words());
+  const PeerPacket nak = co_await response(b, link, b.settings().reply);
+  if (!nak.is_nak(Nak::psn_sequence_error)) co_return unclear(nak.text());
   b.send_request(link, second);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 Task<Observation> gap_filled(Tester& b) {
@@ -132,16 +132,16 @@ Task<Observation> gap_filled(Tester& b) {
   if (!up) co_return b.trouble();
   const Request ahead = nothing(psn_after(link.psn, 1));
   b.send_request(link, ahead);
-  const Heard nak = co_await response(b, link, b.settings().reply);
-  if (!nak.is_nak(Nak::psn_sequence_error)) co_return unclear(nak.words());
+  const PeerPacket nak = co_await response(b, link, b.settings().reply);
+  if (!nak.is_nak(Nak::psn_sequence_error)) co_return unclear(nak.text());
   for (unsigned i = 0; i < 2; ++i) {
     const std::string wrong = co_await still_serves(b, link);
     if (!wrong.empty()) co_return failed(wrong);
   }
   const Request again = nothing(psn_after(link.psn, 1));
   b.send_request(link, again);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is_nak(Nak::psn_sequence_error)) co_return failed("after a second gap: " + heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is_nak(Nak::psn_sequence_error)) co_return failed("after a second gap: " + heard.text());
   co_return pass("ACKs, and another NAK for another gap");
 }
 
@@ -154,8 +154,8 @@ Task<Observation> half_round(Tester& b) {
   if (!first.empty()) co_return unclear(first);
   const Request request = nothing(psn_after(link.psn, (1 << 23) + 1));
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (!heard.silence && !heard.is_ack()) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
+  if (!heard.silence && !heard.is_ack()) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("taken for a duplicate") : failed("then a request was answered by " + wrong);
 }
@@ -168,9 +168,9 @@ Task<Observation> send(Tester& b) {
   request.operation = Operation::send_only;
   request.payload = Bytes(16);
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is_ack() && !heard.is_rnr()) co_return failed(heard.words());
-  if (heard.bth.psn != request.psn) co_return failed(heard.words() + " of another PSN");
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is_ack() && !heard.is_rnr()) co_return failed(heard.text());
+  if (heard.bth.psn != request.psn) co_return failed(heard.text() + " of another PSN");
   co_return pass(heard.is_ack() ? "ACK" : "RNR NAK");
 }
 
@@ -184,12 +184,12 @@ Task<Observation> without_receive(Tester& b) {
     request.operation = Operation::send_only;
     request.payload = Bytes(16);
     b.send_request(link, request);
-    const Heard heard = co_await response(b, link, b.settings().reply);
+    const PeerPacket heard = co_await response(b, link, b.settings().reply);
     if (heard.is_ack()) {
       (void)link.next_psn();
       continue;
     }
-    if (!heard.is_rnr()) co_return unclear(heard.words());
+    if (!heard.is_rnr()) co_return unclear(heard.text());
     co_return heard.bth.psn == request.psn ? pass("an RNR NAK for the Send without a receive")
                                            : failed("an RNR NAK of another PSN");
   }
@@ -204,8 +204,8 @@ Task<Observation> read_nothing(Tester& b) {
   Request request = nothing(link.next_psn());
   request.operation = Operation::read_request;
   b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  if (!heard.is(Operation::read_response_only)) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().reply);
+  if (!heard.is(Operation::read_response_only)) co_return failed(heard.text());
   if (heard.bth.psn != request.psn) co_return failed("a response with another PSN");
   co_return heard.payload.empty() ? pass("a zero-length response") : failed("a response with octets");
 }
@@ -219,9 +219,9 @@ Task<Observation> read_again(Tester& b) {
   request.operation = Operation::read_request;
   for (unsigned i = 0; i < 2; ++i) {
     b.send_request(link, request);
-    const Heard heard = co_await response(b, link, b.settings().reply);
+    const PeerPacket heard = co_await response(b, link, b.settings().reply);
     if (heard.is(Operation::read_response_only) && heard.bth.psn == request.psn) continue;
-    co_return i == 0 ? unclear(heard.words()) : failed(heard.words());
+    co_return i == 0 ? unclear(heard.text()) : failed(heard.text());
   }
   co_return pass("the same response");
 }
@@ -232,8 +232,8 @@ Task<Observation> ghost(Tester& b, std::uint8_t syndrome) {
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
   b.send_ack(link, psn_after(link.req.starting_psn, 100), syndrome);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await response(b, link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("silence") : failed("then a request was answered by " + wrong);
 }
@@ -252,9 +252,9 @@ Task<Observation> first_psn(Tester& b) {
   request.payload = rping_advertisement();
   b.send_request(link, request);
   for (unsigned i = 0; i < 4; ++i) {
-    const Heard heard = co_await b.answer(link);
+    const PeerPacket heard = co_await b.answer(link);
     if (heard.is_ack()) continue;
-    if (!heard.is(Operation::read_request)) co_return unclear(heard.words());
+    if (!heard.is(Operation::read_request)) co_return unclear(heard.text());
     if (heard.bth.psn != 0xFFFFFF) co_return failed("its first request has another PSN");
     const Region region = rping_region(request.payload);
     const bool as_asked =

@@ -14,22 +14,23 @@ using wire::ib::CmReq;
 using wire::ib::CmRtu;
 
 /// The peer's next packet after it must have received the REJ.
-Task<Heard> behind_rej(Tester& b, Link& link) {
+Task<PeerPacket> behind_rej(Tester& b, Link& link) {
   co_await b.peer().sleep(50ms);
-  std::erase_if(link.heard, [](const Heard& heard) { return heard.as<CmReq>() != nullptr; });  // these crossed the REJ
-  const Heard heard = co_await b.hear(link, b.settings().quiet);
+  std::erase_if(link.heard,
+                [](const PeerPacket& heard) { return heard.as<CmReq>() != nullptr; });  // these crossed the REJ
+  const PeerPacket heard = co_await b.receive(link, b.settings().quiet);
   co_return heard;
 }
 
 /// After a REJ of its REQ the peer must send nothing more for that attempt. A new attempt has its own IDs.
 Task<Observation> rejected(Tester& b, CmRej rej) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   rej.remote_comm_id = link->peer_id();
   b.send(*link, rej);
   link->ended = true;
-  const Heard heard = co_await behind_rej(b, *link);
-  co_return heard.silence ? pass("silence") : failed("after the REJ: " + heard.words());
+  const PeerPacket heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed("after the REJ: " + heard.text());
 }
 Task<Observation> rej_consumer(Tester& b) { return rejected(b, {.reason = CmReject::consumer}); }
 Task<Observation> rej_service(Tester& b) { return rejected(b, {.reason = CmReject::invalid_service_id}); }
@@ -62,60 +63,60 @@ Task<Observation> rej_full(Tester& b) {
 }
 
 Task<Observation> rej_twice(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rej(*link, CmReject::consumer);
   b.send_rej(*link, CmReject::consumer);
-  const Heard heard = co_await behind_rej(b, *link);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 /// IBA §12.6.7.2 reason 6: the peer no longer expects that REP.
 Task<Observation> rep_after_rej(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rej(*link, CmReject::consumer);
-  const Heard between = co_await behind_rej(b, *link);
-  if (!between.silence) co_return unclear(between.words());
+  const PeerPacket between = co_await behind_rej(b, *link);
+  if (!between.silence) co_return unclear(between.text());
   b.send_rep(*link);
   link->ended = true;
-  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr) co_return failed(heard.words());
-  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
+  if (rej == nullptr) co_return failed(heard.text());
+  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.text()) : failed(heard.text());
 }
 
 /// Nothing answers a message that is not for the peer, and the REP is accepted after it.
 Task<Observation> then_taken(Tester& b, Link& link) {
-  const Heard heard = co_await message(b, link, b.settings().quiet);
-  if (!heard.silence && heard.as<CmReq>() == nullptr) co_return failed(heard.words());
+  const PeerPacket heard = co_await message(b, link, b.settings().quiet);
+  if (!heard.silence && heard.as<CmReq>() == nullptr) co_return failed(heard.text());
   const bool up = co_await accept(b, link);
   co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_of_another(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send(*link, CmRej{.remote_comm_id = link->peer_id() ^ 0x80000000, .reason = CmReject::consumer});
   co_return co_await then_taken(b, *link);
 }
 
 Task<Observation> rep_of_another(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   CmRep rep = link->reply;
   rep.remote_comm_id ^= 0x80000000;
   b.send(*link, rep);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
   const bool up = co_await accept(b, *link);
   if (!up) co_return failed("then " + b.trouble().observed);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr) co_return failed(heard.words());
-  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
+  if (rej == nullptr) co_return failed(heard.text());
+  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.text()) : failed(heard.text());
 }
 
 Task<Observation> rtu_to_initiator(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send_rtu(*link);
   co_return co_await then_taken(b, *link);
@@ -123,11 +124,11 @@ Task<Observation> rtu_to_initiator(Tester& b) {
 
 /// An MRA that asks for 4.3 s until the REP.
 CmMra mra_of(const Link& link) {
-  return {.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmAbout::req, .service_timeout = 20};
+  return {.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmSubject::req, .service_timeout = 20};
 }
 
 Task<Observation> mra_of_another(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   CmMra mra = mra_of(*link);
   mra.remote_comm_id ^= 0x80000000;
@@ -137,38 +138,38 @@ Task<Observation> mra_of_another(Tester& b) {
 
 /// IBA §12.6.6: the REP may take that long.
 Task<Observation> mra(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send(*link, mra_of(*link));
   co_await b.peer().sleep(50ms);
   link->heard.clear();  // packets that crossed the MRA
-  const Heard heard = co_await b.hear(*link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words() + " within the time that the MRA asked for");
+  const PeerPacket heard = co_await b.receive(*link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.text() + " within the time that the MRA asked for");
   const bool up = co_await accept(b, *link);
   co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_after_mra(Tester& b) {
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return b.trouble();
   b.send(*link, mra_of(*link));
   b.send_rej(*link, CmReject::consumer);
-  const Heard heard = co_await behind_rej(b, *link);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 /// IBA §12.9: the REP names a queue pair that another connection with this peer uses.
 Task<Observation> stale_rep(Tester& b) {
   Link* old = co_await accepted(b);
   if (old == nullptr) co_return b.trouble();
-  Link* link = co_await b.asked();
+  Link* link = co_await b.await_request();
   if (link == nullptr) co_return unclear("the peer opens no second connection while one is open");
   link->reply.local_qpn = old->reply.local_qpn;
   b.send_rep(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const PeerPacket heard = co_await message(b, *link, b.settings().reply);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr || rej->reason != CmReject::stale_connection) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rej == nullptr || rej->reason != CmReject::stale_connection) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 constexpr Case table[] = {

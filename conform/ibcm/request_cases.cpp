@@ -29,9 +29,9 @@ Task<Observation> rej_fields(Tester& b) {
   Link& link = b.link();
   link.req.service_id ^= 0x8001;
   b.send_req(link);
-  const Heard heard = co_await b.decision(link);
+  const PeerPacket heard = co_await b.decision(link);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr) co_return unclear(heard.words());
+  if (rej == nullptr) co_return unclear(heard.text());
   if (rej->info_length > PARLEY_IBCM_INFO_LEN) co_return failed(fmt::format("Reject Info Length {}", rej->info_length));
   if (heard.message->transaction_id != link.transaction_id) co_return failed("not the REQ's TransactionID");
   co_return pass("as it should be");
@@ -50,14 +50,14 @@ Task<Observation> mtu_4096(Tester& b) {
   Link& link = b.link();
   link.req.path_mtu = 5;
   b.send_req(link);
-  const Heard heard = co_await b.decision(link);
+  const PeerPacket heard = co_await b.decision(link);
   if (heard.as<wire::ib::CmRep>() != nullptr) {
     b.send_rtu(link);
     co_return pass("REP");
   }
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr || rej->reason != CmReject::invalid_path_mtu) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rej == nullptr || rej->reason != CmReject::invalid_path_mtu) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 Task<Observation> reliable_datagram(Tester& b) {
@@ -78,11 +78,11 @@ Task<Observation> foreign_gid(Tester& b) {
   Link& link = b.link();
   link.req.primary.remote_gid = gid_of(Address::v4(198, 51, 100, 77, 0));
   b.send_req(link);
-  const Heard heard = co_await b.decision(link);
+  const PeerPacket heard = co_await b.decision(link);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr || rej->reason != CmReject::primary_gid) co_return failed(heard.words());
-  if (rej->info_length != 16) co_return failed(heard.words() + " without a GID that would do");
-  co_return pass(heard.words());
+  if (rej == nullptr || rej->reason != CmReject::primary_gid) co_return failed(heard.text());
+  if (rej->info_length != 16) co_return failed(heard.text() + " without a GID that would do");
+  co_return pass(heard.text());
 }
 
 Task<Observation> cma_version(Tester& b) {
@@ -105,12 +105,12 @@ Task<Observation> class_version(Tester& b, std::uint8_t version) {
   header.class_version = version;
   header.emit(mad);
   b.send_mad(link, fmt::format("REQ of class version {}", version), mad);
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* rej = heard.as<CmRej>();
-  if (rej == nullptr || rej->reason != CmReject::unsupported_class_version) co_return failed(heard.words());
+  if (rej == nullptr || rej->reason != CmReject::unsupported_class_version) co_return failed(heard.text());
   if (rej->info_length != 1 || rej->info.front() != PARLEY_IB_CLASS_CM_VERSION)
-    co_return failed(heard.words() + " without the version that would do");
-  co_return pass(heard.words());
+    co_return failed(heard.text() + " without the version that would do");
+  co_return pass(heard.text());
 }
 Task<Observation> class_version_1(Tester& b) { return class_version(b, 1); }
 Task<Observation> class_version_3(Tester& b) { return class_version(b, 3); }

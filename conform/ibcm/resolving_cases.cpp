@@ -42,8 +42,8 @@ Task<Observation> taken(Tester& b, SidrStatus status) {
   Link* link = co_await b.resolving();
   if (link == nullptr) co_return b.trouble();
   b.send(*link, answer_to(b, *link, status));
-  const Heard heard = co_await message(b, *link, b.settings().quiet);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await message(b, *link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 Task<Observation> found(Tester& b) { return taken(b, SidrStatus::valid); }
 Task<Observation> refused(Tester& b) { return taken(b, SidrStatus::rejected); }
@@ -55,8 +55,8 @@ Task<Observation> twice(Tester& b) {
   const CmSidrRep rep = answer_to(b, *link, SidrStatus::valid);
   b.send(*link, rep);
   b.send(*link, rep);
-  const Heard heard = co_await message(b, *link, b.settings().quiet);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await message(b, *link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 /// An answer to another request must not stop the retransmission of the SIDR_REQ.
@@ -66,10 +66,10 @@ Task<Observation> of_another(Tester& b) {
   CmSidrRep rep = answer_to(b, *link, SidrStatus::rejected);
   rep.request_id ^= 0x80000000;
   b.send(*link, rep);
-  const Heard heard = co_await message(b, *link, b.settings().timer);
+  const PeerPacket heard = co_await message(b, *link, b.settings().timer);
   b.send(*link, answer_to(b, *link, SidrStatus::rejected));
   const auto* again = heard.as<CmSidrReq>();
-  if (again == nullptr) co_return failed(heard.words() + " where the SIDR_REQ is expected again");
+  if (again == nullptr) co_return failed(heard.text() + " where the SIDR_REQ is expected again");
   co_return *again == *link->resolving ? pass("the same SIDR_REQ") : failed("a SIDR_REQ that differs from the first");
 }
 

@@ -79,7 +79,7 @@ Task<> Run::probe(const Case& what) {
     co_return;
   }
   co_await begin(what);
-  const Link* link = co_await standing(tester_);
+  const Link* link = co_await established_link(tester_);
   if (link == nullptr) {
     if (tester_.unreadable().empty()) (tester_.heard() == 0 ? unreachable_ : refused_) = true;
     why_ = tester_.trouble().observed;

@@ -24,31 +24,31 @@ Task<Observation> plain(Tester& b) {
   if (rep.local_comm_id == 0) co_return failed("REP with communication ID 0");
   if (rep.local_qpn < 2) co_return failed(fmt::format("REP that names queue pair {}", rep.local_qpn));
   b.send_rtu(link);
-  const Heard heard = co_await b.rest(link);
-  co_return heard.silence ? pass("REP; silence after the RTU") : failed("after the RTU: " + heard.words());
+  const PeerPacket heard = co_await b.rest(link);
+  co_return heard.silence ? pass("REP; silence after the RTU") : failed("after the RTU: " + heard.text());
 }
 
 /// Checks the packet of the REP.
-Task<Observation> rep_packet(Tester& b, std::string (*wrong)(const Link& link, const Heard& rep)) {
+Task<Observation> rep_packet(Tester& b, std::string (*wrong)(const Link& link, const PeerPacket& rep)) {
   Link& link = b.link();
   b.send_req(link);
-  const Heard heard = co_await b.decision(link);
-  if (heard.as<CmRep>() == nullptr) co_return unclear(heard.words());
+  const PeerPacket heard = co_await b.decision(link);
+  if (heard.as<CmRep>() == nullptr) co_return unclear(heard.text());
   b.send_rtu(link);
   const std::string fault = wrong(link, heard);
   co_return fault.empty() ? pass("as it should be") : failed(fault);
 }
 
 Task<Observation> rep_datagram(Tester& b) {
-  return rep_packet(b, [](const Link&, const Heard& rep) { return wrong_datagram(rep); });
+  return rep_packet(b, [](const Link&, const PeerPacket& rep) { return wrong_datagram(rep); });
 }
 
 Task<Observation> rep_mad_header(Tester& b) {
-  return rep_packet(b, [](const Link&, const Heard& rep) { return wrong_mad_header(rep); });
+  return rep_packet(b, [](const Link&, const PeerPacket& rep) { return wrong_mad_header(rep); });
 }
 
 Task<Observation> rep_transaction(Tester& b) {
-  return rep_packet(b, [](const Link& link, const Heard& rep) -> std::string {
+  return rep_packet(b, [](const Link& link, const PeerPacket& rep) -> std::string {
     return rep.message->transaction_id == link.transaction_id ? "" : "it has another TransactionID than the REQ";
   });
 }
@@ -57,10 +57,10 @@ Task<Observation> rep_transaction(Tester& b) {
 // ---------------------------------------------------------------------------------------------------
 
 /// What is wrong with the answer to a duplicate REQ; empty: nothing.
-std::string wrong_again(const Link& link, const Heard& heard) {
+std::string wrong_again(const Link& link, const PeerPacket& heard) {
   if (heard.silence || heard.as<CmMra>() != nullptr) return {};
   const auto* rep = heard.as<CmRep>();
-  if (rep == nullptr) return heard.words();
+  if (rep == nullptr) return heard.text();
   return *rep == *link.rep ? "" : "another REP than the first";
 }
 
@@ -69,13 +69,13 @@ Task<Observation> duplicate_req(Tester& b) {
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
   b.send_req(link);
-  const Heard heard = co_await b.rest(link);
+  const PeerPacket heard = co_await b.rest(link);
   const std::string fault = wrong_again(link, heard);
   if (!fault.empty()) co_return failed(fault);
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
   if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.silence ? "silence" : heard.words());
+  co_return pass(heard.silence ? "silence" : heard.text());
 }
 
 Task<Observation> duplicate_req_established(Tester& b) {
@@ -85,29 +85,29 @@ Task<Observation> duplicate_req_established(Tester& b) {
   const std::string before = co_await still_serves(b, link);
   if (!before.empty()) co_return unclear("a request was answered by " + before);
   b.send_req(link);
-  const Heard heard = co_await b.rest(link);
+  const PeerPacket heard = co_await b.rest(link);
   const std::string fault = wrong_again(link, heard);
   if (!fault.empty()) co_return failed(fault);
   const std::string wrong = co_await still_serves(b, link);
   if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.silence ? "silence" : heard.words());
+  co_return pass(heard.silence ? "silence" : heard.text());
 }
 
 /// The number of REPs within `time`, and a fault in one of them; empty: none.
-struct Repeats {
+struct RepCount {
   unsigned count = 0;
   std::string fault;
 };
-Task<Repeats> repeats(Tester& b, Link& link, Duration time) {
-  Repeats out;
+Task<RepCount> repeats(Tester& b, Link& link, Duration time) {
+  RepCount out;
   const Instant limit = b.peer().now() + time;
   while (out.fault.empty() && out.count < 100) {
     const Duration left = std::max(limit - b.peer().now(), Duration{});
-    const Heard heard = co_await b.hear(link, left);
+    const PeerPacket heard = co_await b.receive(link, left);
     if (heard.silence) break;
     const auto* rep = heard.as<CmRep>();
     ++out.count;
-    if (rep == nullptr) out.fault = heard.words();
+    if (rep == nullptr) out.fault = heard.text();
     if (rep != nullptr && !(*rep == *link.rep)) out.fault = "a REP that differs from the first";
   }
   co_return out;
@@ -117,9 +117,9 @@ Task<Observation> rep_again(Tester& b) {
   Link& link = b.link();
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
-  const Heard again = co_await b.answer(link);
+  const PeerPacket again = co_await b.answer(link);
   const auto* rep = again.as<CmRep>();
-  if (rep == nullptr) co_return failed(again.words() + " where the REP is expected again");
+  if (rep == nullptr) co_return failed(again.text() + " where the REP is expected again");
   if (!(*rep == *link.rep)) co_return failed("a REP that differs from the first");
   b.send_rtu(link);
   co_return pass("the same REP");
@@ -131,7 +131,7 @@ Task<Observation> rep_retries(Tester& b) {
   link.req.local_cm_response_timeout = 14;  // 67 ms
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
-  const Repeats found = co_await repeats(b, link, 10 * b.settings().quiet);
+  const RepCount found = co_await repeats(b, link, 10 * b.settings().quiet);
   if (found.fault == "DREQ") co_return pass("it ends by itself");
   if (found.count > 2 && found.fault.empty()) co_return failed("the REP is retransmitted more than twice");
   if (found.count == 0) co_return failed("the REP is not retransmitted");
@@ -142,7 +142,7 @@ Task<Observation> rtu_stops_rep(Tester& b) {
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
-  const Repeats found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(600ms)));
+  const RepCount found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(600ms)));
   co_return found.count == 0 ? pass("silence") : failed(found.fault.empty() ? "the REP comes again" : found.fault);
 }
 
@@ -150,8 +150,8 @@ Task<Observation> late_rtu(Tester& b) {
   Link& link = b.link();
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
-  const Heard again = co_await b.answer(link);
-  if (again.as<CmRep>() == nullptr) co_return unclear(again.words() + " where the REP is expected again");
+  const PeerPacket again = co_await b.answer(link);
+  if (again.as<CmRep>() == nullptr) co_return unclear(again.text() + " where the REP is expected again");
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("the connection stays up") : failed("a request was answered by " + wrong);
@@ -163,8 +163,8 @@ Task<Observation> duplicate_rtu(Tester& b) {
   if (!up) co_return b.trouble();
   b.send_rtu(link);
   b.send_rtu(link);
-  const Heard heard = co_await b.rest(link);
-  if (!heard.silence) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.rest(link);
+  if (!heard.silence) co_return failed(heard.text());
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("silence") : failed("then a request was answered by " + wrong);
 }
@@ -183,8 +183,8 @@ Task<Observation> rtu_before_rep(Tester& b) {
   b.send_rtu(link);
   b.send_req(link);
   b.send_rtu(link);
-  const Heard heard = co_await b.decision(link);
-  if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.decision(link);
+  if (heard.as<CmRep>() == nullptr) co_return failed(heard.text());
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
   co_return wrong.empty() ? pass("REP, and the connection stays up") : failed("a request was answered by " + wrong);
@@ -196,11 +196,11 @@ Task<Observation> mra_to_rep(Tester& b) {
   const bool asked = co_await b.ask(link);
   if (!asked) co_return b.trouble();
   const CmMra mra{
-      .local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmAbout::rep, .service_timeout = 20};
+      .local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmSubject::rep, .service_timeout = 20};
   b.send(link, mra);
   co_await b.peer().sleep(50ms);
   link.heard.clear();  // packets that crossed it
-  const Repeats found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(500ms)));
+  const RepCount found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(500ms)));
   if (found.count > 0) co_return failed(found.fault.empty() ? "the REP comes again" : found.fault);
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
@@ -214,12 +214,12 @@ Task<Observation> rej_to_rep(Tester& b) {
   if (!asked) co_return b.trouble();
   const CmRej rej{.local_comm_id = link.id(),
                   .remote_comm_id = link.peer_id(),
-                  .about = CmAbout::rep,
+                  .about = CmSubject::rep,
                   .reason = CmReject::consumer};
   b.send(link, rej);
   co_await b.peer().sleep(50ms);
   link.heard.clear();
-  const Repeats found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(500ms)));
+  const RepCount found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(500ms)));
   link.ended = true;
   if (found.count > 0) co_return failed(found.fault.empty() ? "the REP comes again" : found.fault);
   co_return pass("silence");
@@ -259,8 +259,8 @@ Task<Observation> reserved_bits(Tester& b) {
   }
   const std::function<void()> asks = [&] { b.send_mad(link, "REQ with reserved bits set", mad); };
   asks();
-  const Heard heard = co_await b.decision(link, asks);
-  if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
+  const PeerPacket heard = co_await b.decision(link, asks);
+  if (heard.as<CmRep>() == nullptr) co_return failed(heard.text());
   b.send_rtu(link);
   co_return pass("REP");
 }

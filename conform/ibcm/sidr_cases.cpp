@@ -28,19 +28,19 @@ std::uint64_t nobody(const Tester& b) {
 Task<Observation> unknown_service(Tester& b) {
   Link& link = b.link();
   b.send(link, request(link, nobody(b)));
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* rep = heard.as<CmSidrRep>();
-  if (rep == nullptr || rep->status != SidrStatus::unsupported_service_id) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rep == nullptr || rep->status != SidrStatus::unsupported_service_id) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 Task<Observation> service_echoed(Tester& b) {
   Link& link = b.link();
   const std::uint64_t service = nobody(b);
   b.send(link, request(link, service));
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* rep = heard.as<CmSidrRep>();
-  if (rep == nullptr) co_return unclear(heard.words());
+  if (rep == nullptr) co_return unclear(heard.text());
   if (rep->service_id != service) co_return failed(fmt::format("its ServiceID is {:016x}", rep->service_id));
   if (heard.message->transaction_id != link.transaction_id) co_return failed("another TransactionID");
   co_return pass("the request's ServiceID and TransactionID");
@@ -49,31 +49,31 @@ Task<Observation> service_echoed(Tester& b) {
 Task<Observation> of_rc_service(Tester& b) {
   Link& link = b.link();
   b.send(link, request(link, link.req.service_id));
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* rep = heard.as<CmSidrRep>();
-  if (rep == nullptr || rep->status == SidrStatus::valid) co_return failed(heard.words());
-  co_return pass(heard.words());
+  if (rep == nullptr || rep->status == SidrStatus::valid) co_return failed(heard.text());
+  co_return pass(heard.text());
 }
 
 Task<Observation> again(Tester& b) {
   Link& link = b.link();
   const CmSidrReq req = request(link, nobody(b));
   b.send(link, req);
-  const Heard first = co_await b.answer(link);
+  const PeerPacket first = co_await b.answer(link);
   const auto* rep = first.as<CmSidrRep>();
-  if (rep == nullptr) co_return unclear(first.words());
+  if (rep == nullptr) co_return unclear(first.text());
   b.send(link, req);
-  const Heard heard = co_await b.answer(link);
+  const PeerPacket heard = co_await b.answer(link);
   const auto* second = heard.as<CmSidrRep>();
-  if (second == nullptr || second->status != rep->status) co_return failed(heard.words());
+  if (second == nullptr || second->status != rep->status) co_return failed(heard.text());
   co_return pass("the same status");
 }
 
 Task<Observation> rep_for_nobody(Tester& b) {
   Link& link = b.link();
   b.send(link, CmSidrRep{.request_id = link.id(), .qpn = 0x77, .service_id = nobody(b)});
-  const Heard heard = co_await b.rest(link);
-  co_return heard.silence ? pass("silence") : failed(heard.words());
+  const PeerPacket heard = co_await b.rest(link);
+  co_return heard.silence ? pass("silence") : failed(heard.text());
 }
 
 constexpr Case table[] = {

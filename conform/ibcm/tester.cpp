@@ -16,21 +16,21 @@ namespace ib = wire::ib;
 
 // ---- Heard ----------------------------------------------------------------------------------------------------------
 
-bool Heard::is_ack() const {
+bool PeerPacket::is_ack() const {
   return is(Operation::acknowledge) && (aeth.syndrome & ~PARLEY_IB_SYNDROME_VALUE) == PARLEY_IB_SYNDROME_ACK;
 }
-bool Heard::is_nak(Nak nak) const {
+bool PeerPacket::is_nak(Nak nak) const {
   return is(Operation::acknowledge) && aeth.syndrome == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak));
 }
-bool Heard::is_request() const {
+bool PeerPacket::is_request() const {
   const auto rule = ib::rule_of(bth.opcode);
   return !silence && bth.dest_qpn != PARLEY_IB_GSI_QPN && rule.assigned && !rule.response;
 }
-bool Heard::is_rnr() const {
+bool PeerPacket::is_rnr() const {
   return is(Operation::acknowledge) && (aeth.syndrome & ~PARLEY_IB_SYNDROME_VALUE) == PARLEY_IB_SYNDROME_RNR_NAK;
 }
 
-std::string Heard::words() const {
+std::string PeerPacket::text() const {
   if (silence) return unreachable.empty() ? "silence" : "silence (" + unreachable + ")";
   if (const auto* rej = as<ib::CmRej>())
     return fmt::format("REJ {} of the {} ({})", static_cast<int>(rej->reason), to_string(rej->about),
@@ -195,8 +195,8 @@ void Tester::send_rep(Link& link) {
   send(link, link.reply);
 }
 
-void Tester::send_rej(Link& link, CmReject reason, CmAbout about) {
-  send(link, ib::CmRej{.local_comm_id = about == CmAbout::req ? 0 : link.id(),
+void Tester::send_rej(Link& link, CmReject reason, CmSubject about) {
+  send(link, ib::CmRej{.local_comm_id = about == CmSubject::req ? 0 : link.id(),
                        .remote_comm_id = link.peer_id(),
                        .about = about,
                        .reason = reason});
@@ -239,7 +239,7 @@ void Tester::send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome) {
 // ---- Tester: what comes in
 // --------------------------------------------------------------------------------------------
 
-Link* Tester::owner_of(const Heard& heard) {
+Link* Tester::owner_of(const PeerPacket& heard) {
   const auto id_of = [&heard]() -> std::uint32_t {
     if (!heard.message) return 0;
     return std::visit(
@@ -279,8 +279,8 @@ Link* Tester::owner_of(const Heard& heard) {
   return nameless && !links_.empty() ? &links_.back() : nullptr;
 }
 
-void Tester::take(Link& link, Heard heard, ConstBytes octets) {
-  note(link, false, heard.words(), octets);
+void Tester::on_packet(Link& link, PeerPacket heard, ConstBytes octets) {
+  note(link, false, heard.text(), octets);
   if (!exchanges_.empty()) exchanges_.back().at = heard.at;
   if (const auto* rep = heard.as<ib::CmRep>(); rep != nullptr && !link.rep) {
     link.rep = *rep;
@@ -297,7 +297,7 @@ void Tester::take(Link& link, Heard heard, ConstBytes octets) {
   if (link.heard.size() < exchanges_max) link.heard.push_back(std::move(heard));
 }
 
-void Tester::read_message(Heard& heard) {
+void Tester::read_message(PeerPacket& heard) {
   auto message = CmMessage::parse(heard.payload);
   if (message) {
     heard.message = std::move(*message);
@@ -306,7 +306,7 @@ void Tester::read_message(Heard& heard) {
   const auto header = ib::MadHeader::parse(heard.payload);
   if (!header || header->mgmt_class != PARLEY_IB_CLASS_CM) return;
   heard.unreadable = message.error().sentence();
-  if (unreadable_.empty()) unreadable_ = heard.words();
+  if (unreadable_.empty()) unreadable_ = heard.text();
 }
 
 void Tester::drain() {
@@ -316,7 +316,7 @@ void Tester::drain() {
     ++heard_;
     const auto packet = ib::Packet::parse(in.octets);
     if (!packet) continue;
-    Heard heard;
+    PeerPacket heard;
     heard.silence = false;
     heard.at = in.at;
     heard.from = in.from;
@@ -329,7 +329,7 @@ void Tester::drain() {
     if (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN) read_message(heard);
     Link* link = owner_of(heard);
     if (link != nullptr)
-      take(*link, std::move(heard), in.octets);
+      on_packet(*link, std::move(heard), in.octets);
     else
       keep_unowned(std::move(heard));
   }
@@ -338,7 +338,7 @@ void Tester::drain() {
 namespace {
 
 /// The ID of a REQ or SIDR_REQ; 0: it is neither.
-std::uint32_t request_id_of(const Heard& heard) {
+std::uint32_t request_id_of(const PeerPacket& heard) {
   if (const auto* req = heard.as<ib::CmReq>()) return req->local_comm_id;
   const auto* sidr = heard.as<ib::CmSidrReq>();
   return sidr != nullptr ? sidr->request_id : 0;
@@ -348,24 +348,24 @@ std::uint32_t request_id_of(const Heard& heard) {
 
 /// Handles a REQ of the peer, or a message of an earlier case, which must be answered: else the peer keeps
 /// retransmitting.
-void Tester::keep_unowned(Heard heard) {
+void Tester::keep_unowned(PeerPacket heard) {
   if (!heard.message) return;
   Link forgotten;
   forgotten.transaction_id = heard.message->transaction_id;
   if (const auto* dreq = heard.as<ib::CmDreq>())
     return send(forgotten, ib::CmDrep{.local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id});
   if (const auto* rej = heard.as<ib::CmRej>())  // the peer has given up that REQ
-    std::erase_if(arrived_, [rej](const Heard& h) { return request_id_of(h) == rej->local_comm_id; });
+    std::erase_if(arrived_, [rej](const PeerPacket& h) { return request_id_of(h) == rej->local_comm_id; });
   const std::uint32_t id = request_id_of(heard);
   if (id == 0 || settings_.iut != Iut::initiator) return;
   if (std::find(over_.begin(), over_.end(), id) != over_.end()) return refuse_again(forgotten, heard);
-  const auto same = [id](const Heard& other) { return request_id_of(other) == id; };
+  const auto same = [id](const PeerPacket& other) { return request_id_of(other) == id; };
   if (arrived_.size() < links_max && std::none_of(arrived_.begin(), arrived_.end(), same))
     arrived_.push_back(std::move(heard));
 }
 
 /// Rejects a REQ or SIDR_REQ of an earlier case.
-void Tester::refuse_again(Link& forgotten, const Heard& heard) {
+void Tester::refuse_again(Link& forgotten, const PeerPacket& heard) {
   if (const auto* sidr = heard.as<ib::CmSidrReq>())
     return send(forgotten, ib::CmSidrRep{.request_id = sidr->request_id,
                                          .status = ib::SidrStatus::rejected,
@@ -374,7 +374,7 @@ void Tester::refuse_again(Link& forgotten, const Heard& heard) {
 }
 
 Task<Link*> Tester::arrival(bool sidr) {
-  const auto is_wanted = [sidr](const Heard& heard) { return (heard.as<ib::CmSidrReq>() != nullptr) == sidr; };
+  const auto is_wanted = [sidr](const PeerPacket& heard) { return (heard.as<ib::CmSidrReq>() != nullptr) == sidr; };
   const auto there = [this, is_wanted] {
     drain();
     return std::any_of(arrived_.begin(), arrived_.end(), is_wanted);
@@ -385,7 +385,7 @@ Task<Link*> Tester::arrival(bool sidr) {
     set_trouble(sidr ? "nothing asked for a service" : "nothing connected");
     co_return nullptr;
   }
-  const Heard heard = std::move(*found);
+  const PeerPacket heard = std::move(*found);
   arrived_.erase(found);
   if (links_.size() >= links_max) links_.pop_front();
   Link& link = links_.emplace_back();
@@ -397,11 +397,11 @@ Task<Link*> Tester::arrival(bool sidr) {
   if (!heard.to.is_any()) local_ = heard.to;
   over_.push_back(request_id_of(heard));
   if (over_.size() > over_max) over_.pop_front();
-  note(link, false, heard.words(), heard.payload);
+  note(link, false, heard.text(), heard.payload);
   co_return &link;
 }
 
-Task<Link*> Tester::asked() {
+Task<Link*> Tester::await_request() {
   Link* link = co_await arrival(false);
   if (link == nullptr) co_return nullptr;
   link->asked = *link->first.as<ib::CmReq>();
@@ -426,14 +426,14 @@ Task<Link*> Tester::resolving() {
   co_return link;
 }
 
-Task<Heard> Tester::hear(Link& link, Duration patience) {
+Task<PeerPacket> Tester::receive(Link& link, Duration patience) {
   (void)peer_.take_unreachable();
   const auto there = [this, &link] {
     drain();
     return !link.heard.empty();
   };
   co_await peer_.until(there, patience);
-  Heard heard;
+  PeerPacket heard;
   if (!link.heard.empty()) {
     heard = std::move(link.heard.front());
     link.heard.pop_front();
@@ -452,18 +452,18 @@ Task<> Tester::until_it_speaks(Link& link, Duration patience) {
 }
 
 // IBA §12.9: an MRA restarts the wait with the time that it asks for; the peer may send further MRAs.
-Task<Heard> Tester::decision(Link& link, std::function<void()> again, Duration patience, Instant limit) {
-  Heard heard = co_await hear(link, patience);
+Task<PeerPacket> Tester::decision(Link& link, std::function<void()> again, Duration patience, Instant limit) {
+  PeerPacket heard = co_await receive(link, patience);
   for (std::size_t i = 0; i < exchanges_max; ++i) {
     const auto* mra = heard.as<ib::CmMra>();
     const Instant now = peer_.now();
-    if (mra == nullptr || mra->about != CmAbout::req || now >= limit) break;
+    if (mra == nullptr || mra->about != CmSubject::req || now >= limit) break;
     const Duration asked = time_asked_for(*mra, link.req.primary.local_ack_timeout);
-    Heard later = co_await hear(link, std::min(asked, limit - now));
+    PeerPacket later = co_await receive(link, std::min(asked, limit - now));
     if (later.silence && asked >= limit - now) break;
     if (later.silence) {
       again();
-      later = co_await hear(link, patience);
+      later = co_await receive(link, patience);
     }
     heard = std::move(later);
   }
@@ -475,10 +475,10 @@ Task<bool> Tester::ask(Link& link) {
   const std::function<void()> again = [this, &link] { send_req(link); };
   for (unsigned attempt = 0; attempt < 50; ++attempt) {
     again();
-    const Heard heard = co_await decision(link, again, std::min(settings_.reply, Duration(1s)), limit);
+    const PeerPacket heard = co_await decision(link, again, std::min(settings_.reply, Duration(1s)), limit);
     if (heard.as<ib::CmRep>() != nullptr) co_return true;
-    trouble_ = {Verdict::inconclusive, "the peer accepts no connection: " + heard.words()};
-    if (const auto* mra = heard.as<ib::CmMra>(); mra != nullptr && mra->about == CmAbout::req)
+    trouble_ = {Verdict::inconclusive, "the peer accepts no connection: " + heard.text()};
+    if (const auto* mra = heard.as<ib::CmMra>(); mra != nullptr && mra->about == CmSubject::req)
       trouble_.observed += ", which asks for more time than there is";
     const auto* rej = heard.as<ib::CmRej>();
     const bool passing =

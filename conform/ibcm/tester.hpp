@@ -19,10 +19,10 @@
 
 namespace parley::conform::ibcm {
 
-using wire::ib::CmAbout;
 using wire::ib::CmBody;
 using wire::ib::CmMessage;
 using wire::ib::CmReject;
+using wire::ib::CmSubject;
 using wire::ib::Nak;
 using wire::ib::Operation;
 
@@ -42,7 +42,7 @@ struct Settings {
 };
 
 /// A packet from the peer on a connection, or silence.
-struct Heard {
+struct PeerPacket {
   bool silence = true;
   Instant at{};
   Address from{}, to{};
@@ -68,7 +68,7 @@ struct Heard {
   bool is_rnr() const;
   bool is_request() const;  ///< of the transport, on a queue pair
   /// A description without IDs, QPNs and PSNs, which differ from run to run.
-  std::string words() const;
+  std::string text() const;
 };
 
 /// How a packet differs from a correct one.
@@ -102,9 +102,9 @@ struct Link {
   wire::ib::CmReq req;
   std::optional<wire::ib::CmRep> rep;  ///< the first one received
   std::uint64_t transaction_id = 0;
-  std::uint32_t psn = 0;    ///< of the tester's next request
-  bool ended = false;       ///< a REJ or DREP came
-  std::deque<Heard> heard;  // received, not yet returned by hear(); at most Tester::exchanges_max
+  std::uint32_t psn = 0;         ///< of the tester's next request
+  bool ended = false;            ///< a REJ or DREP came
+  std::deque<PeerPacket> heard;  // received, not yet returned by receive(); at most Tester::exchanges_max
 
   std::uint32_t next_psn() {
     const std::uint32_t now = psn;
@@ -113,7 +113,7 @@ struct Link {
   }
   // For a connection that the peer initiated: its REQ, and the tester's REP.
   bool passive = false;
-  Heard first;  ///< the REQ or SIDR_REQ as it came
+  PeerPacket first;  ///< the REQ or SIDR_REQ as it came
   wire::ib::CmReq asked;
   wire::ib::CmRep reply;
   std::optional<wire::ib::CmSidrReq> resolving;  ///< the peer resolves a UD service instead
@@ -154,29 +154,29 @@ class Tester {
   void send_req(Link& link) { send(link, link.req); }
   void send_rtu(Link& link);
   void send_rep(Link& link);
-  void send_rej(Link& link, CmReject reason, CmAbout about = CmAbout::req);
+  void send_rej(Link& link, CmReject reason, CmSubject about = CmSubject::req);
   void send_dreq(Link& link);
   void send_request(Link& link, const Request& request, const Faults& faults = {});
   /// Sends an ACK or NAK.
   void send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome);
 
   /// The next packet on that connection.
-  Task<Heard> hear(Link& link, Duration patience);
-  /// An expected answer: hear() for Settings::reply.
-  Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
+  Task<PeerPacket> receive(Link& link, Duration patience);
+  /// An expected answer: receive() for Settings::reply.
+  Task<PeerPacket> answer(Link& link) { return receive(link, settings_.reply); }
   /// The answer to the REQ that was sent. After an MRA it waits for the time that the MRA asks for, then retransmits
   /// the REQ. An MRA is returned only if it asks for more time than Settings::connect leaves.
-  Task<Heard> decision(Link& link) {
+  Task<PeerPacket> decision(Link& link) {
     return decision(link, [this, &link] { send_req(link); });
   }
   /// The same for another REQ than Link::req: `again` retransmits it.
-  Task<Heard> decision(Link& link, std::function<void()> again) {
+  Task<PeerPacket> decision(Link& link, std::function<void()> again) {
     return decision(link, std::move(again), settings_.reply, peer_.now() + settings_.connect);
   }
-  /// An unexpected packet or, as expected, silence: hear() for Settings::quiet.
-  Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
+  /// An unexpected packet or, as expected, silence: receive() for Settings::quiet.
+  Task<PeerPacket> rest(Link& link) { return receive(link, settings_.quiet); }
   /// Initiator: waits for the peer's next REQ and prepares an ordinary REP. Null: trouble() says why.
-  Task<Link*> asked();
+  Task<Link*> await_request();
   /// The same for a SIDR_REQ. If none came the first time, later calls do not wait.
   Task<Link*> resolving();
   /// Waits for the peer's first request or the end of the connection. A program that sees the end of its connection
@@ -206,16 +206,16 @@ class Tester {
   void drop_arrived();
 
  private:
-  Task<Heard> decision(Link& link, std::function<void()> again, Duration patience, Instant limit);
+  Task<PeerPacket> decision(Link& link, std::function<void()> again, Duration patience, Instant limit);
   void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);
   void put(ConstBytes packet, const Faults& faults);
   void drain();
-  void read_message(Heard& heard);
-  Link* owner_of(const Heard& heard);
-  void keep_unowned(Heard heard);
-  void refuse_again(Link& forgotten, const Heard& heard);
+  void read_message(PeerPacket& heard);
+  Link* owner_of(const PeerPacket& heard);
+  void keep_unowned(PeerPacket heard);
+  void refuse_again(Link& forgotten, const PeerPacket& heard);
   Task<Link*> arrival(bool sidr);
-  void take(Link& link, Heard heard, ConstBytes octets);
+  void on_packet(Link& link, PeerPacket heard, ConstBytes octets);
   std::uint64_t draw_guid() { return (rng_.next() & ~(std::uint64_t{3} << 56)) | std::uint64_t{2} << 56; }
 
   tester::PacketPeer& peer_;
@@ -224,7 +224,7 @@ class Tester {
   std::uint64_t ca_guid_;
   std::uint32_t gsi_psn_ = 0;
   std::optional<Address> local_, remote_;  // remote_: as configured, or the source of the last REQ or SIDR_REQ
-  std::deque<Heard> arrived_;              // REQs and SIDR_REQs; at most links_max
+  std::deque<PeerPacket> arrived_;         // REQs and SIDR_REQs; at most links_max
   std::deque<std::uint32_t> over_;         // at most over_max
   std::deque<Link> links_;                 // at most links_max
   std::vector<Exchange> exchanges_;

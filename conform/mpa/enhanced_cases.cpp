@@ -253,7 +253,7 @@ Task<Observation> rtr_frame(Tester& b, std::string_view key) {
   if (!conn->reply.is(MpaKey::rep) || (conn->reply.flags & flag_s) == 0)
     co_return unclear(got + ": the responder does not know the proposal");
   conn->full_operation(true, (conn->reply.flags & flag_m) != 0, false);
-  const auto wrong = co_await takes_rtr_frame(b, *conn, key);
+  const auto wrong = co_await accepts_rtr_frame(b, *conn, key);
   if (wrong) co_return failed(got + ": S promises to take the frame, but then came " + *wrong);
   co_return pass(got + ", and the frame was taken");
 }

@@ -55,7 +55,7 @@ void reply(Conn& conn, const StartupOctets& frame) {
 // ---- the Request ---------------------------------------------------------------------------------------------------
 
 Task<Observation> request_sound(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Received& q = conn->request;
   const std::string got = frame_text(q);
@@ -84,14 +84,14 @@ Task<Observation> request_sound(Tester& b) {
 }
 
 Task<Observation> crc_by_default(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const std::string got = frame_text(conn->request);
   co_return (conn->request.flags & flag_c) != 0 ? pass(got) : failed(got + ": C is not set");
 }
 
 Task<Observation> silent_before_reply(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Received early = co_await conn->receive_anything(b.settings().quiet);
   if (early.kind == Received::Kind::silence) co_return pass("silent until the Reply");
@@ -102,7 +102,7 @@ Task<Observation> silent_before_reply(Tester& b) {
 
 /// RFC 5044 §8: the peer closes TCP at once, so it may send nothing before that.
 Task<Observation> closes(Tester& b, StartupOctets frame) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Bytes private_data = std::move(frame.private_data);
   StartupOctets answer = fitting(b, conn->request);
@@ -136,14 +136,14 @@ Task<Observation> ends_by_timer(Tester& b, Conn& conn) {
 }
 
 Task<Observation> no_reply(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Observation ended = co_await ends_by_timer(b, *conn);
   co_return ended;
 }
 
 Task<Observation> half_reply(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup(fitting(b, conn->request));
   conn->send("the first half of a Reply", ConstBytes(whole).first(10));
@@ -152,7 +152,7 @@ Task<Observation> half_reply(Tester& b) {
 }
 
 Task<Observation> rejected(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   StartupOctets frame = fitting(b, conn->request);
   frame.flags |= flag_r;
@@ -170,7 +170,7 @@ Task<Observation> rejected(Tester& b) {
 }
 
 Task<Observation> fpdu_glued(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   StartupOctets frame = fitting(b, conn->request);
   tester::FpduWriter writer(true, (conn->request.flags & flag_m) != 0);
@@ -185,7 +185,7 @@ Task<Observation> fpdu_glued(Tester& b) {
 // ---- enhanced Replies ----------------------------------------------------------------------------------------------
 
 Task<Observation> depths_not_negotiated(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   if (!conn->request.enhanced) co_return unclear(offered_text(conn->request));
   StartupOctets frame = fitting(b, conn->request);
@@ -200,7 +200,7 @@ Task<Observation> depths_not_negotiated(Tester& b) {
 }
 
 Task<Observation> ord_over_ird(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   if (!conn->request.enhanced) co_return unclear(offered_text(conn->request));
   const MpaEnhanced& q = *conn->request.enhanced;
@@ -217,7 +217,7 @@ Task<Observation> ord_over_ird(Tester& b) {
 }
 
 Task<Observation> no_common_rtr(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
   if (!q || !q->a) co_return unclear(offered_text(conn->request));
@@ -230,7 +230,7 @@ Task<Observation> no_common_rtr(Tester& b) {
 }
 
 Task<Observation> both_kinds_to_read_only(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
   if (!q || !q->a) co_return unclear(offered_text(conn->request));
@@ -244,7 +244,7 @@ Task<Observation> both_kinds_to_read_only(Tester& b) {
 }
 
 Task<Observation> reply_without_a(Tester& b, unsigned ord_bits) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
   if (!q || !q->a) co_return unclear(offered_text(conn->request));
@@ -264,7 +264,7 @@ bool is_indication(const Received& received, const MpaEnhanced& answered) {
 }
 
 Task<Observation> rtr_first(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const auto& q = conn->request.enhanced;
   if (!q || !q->a) co_return unclear(offered_text(conn->request));
@@ -281,7 +281,7 @@ Task<Observation> rtr_first(Tester& b) {
 // ---- other answers -------------------------------------------------------------------------------------------------
 
 Task<Observation> v1_answer(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1 itself");
   reply(*conn, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c});
@@ -294,7 +294,7 @@ Task<Observation> v1_answer(Tester& b) {
 }
 
 Task<Observation> after_end(Tester& b, bool reset) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1 itself");
   if (reset) {
@@ -313,7 +313,7 @@ Task<Observation> after_rst(Tester& b) { return after_end(b, true); }
 Task<Observation> after_fin(Tester& b) { return after_end(b, false); }
 
 Task<Observation> enhanced_without_data(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   if (conn->request.revision < 2) co_return unclear("the initiator sends revision 1");
   reply(*conn, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c | flag_s, .revision = 2});
@@ -322,7 +322,7 @@ Task<Observation> enhanced_without_data(Tester& b) {
 }
 
 Task<Observation> reply_in_pieces(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Bytes whole = tester::startup(fitting(b, conn->request));
   for (std::size_t at = 0; at < whole.size(); ++at) {
@@ -339,7 +339,7 @@ Task<Observation> reply_in_pieces(Tester& b) {
 
 // OFA 2007-10 Rtr §2: a Reply that copies the S bit may come from a peer that does not know the Rtr frame.
 Task<Observation> echoing_peer(Tester& b) {
-  Conn* conn = co_await b.asked();
+  Conn* conn = co_await b.await_request();
   if (conn == nullptr) co_return b.trouble();
   const Received& q = conn->request;
   if (q.revision != 1 || (q.flags & flag_s) == 0) co_return unclear("the initiator does not offer S under revision 1");

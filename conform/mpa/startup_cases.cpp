@@ -66,7 +66,7 @@ Task<Observation> s_on_revision_1(Tester& b) {
   }
   if ((conn->reply.flags & flag_s) == 0) co_return pass(got + ": S is taken as a reserved bit");
   conn->full_operation(true, (conn->reply.flags & flag_m) != 0, false);
-  const auto wrong = co_await takes_rtr_frame(b, *conn, PARLEY_MPA_KEY_RTR);
+  const auto wrong = co_await accepts_rtr_frame(b, *conn, PARLEY_MPA_KEY_RTR);
   if (wrong) co_return failed(got + ": S promises the Rtr frame of 2007; after it came " + *wrong);
   co_return pass(got + ": S is true, the Rtr frame was taken");
 }

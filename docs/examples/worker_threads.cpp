@@ -78,7 +78,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   /// Called by the thread that listens: the queue, and its lock, are the program's own.
-  void give(cm::Migrant migrant) {
+  void give(cm::DetachedRequest migrant) {
     const std::lock_guard lock(mutex_);
     given_.push_back(std::move(migrant));
     party_.host->wake();
@@ -92,7 +92,7 @@ class Worker {
  private:
   void take() {
     const std::lock_guard lock(mutex_);
-    for (cm::Migrant& migrant : std::exchange(given_, {})) {
+    for (cm::DetachedRequest& migrant : std::exchange(given_, {})) {
       cm::Id id = need(party_.host->cm().adopt(std::move(migrant)));
       const parley::Sge octets = party_.octets();
       need(need(id.create_qp(party_.qp()))->post_recv({.sges = {&octets, 1}}));
@@ -114,7 +114,7 @@ class Worker {
 
   Party party_;
   std::mutex mutex_;
-  std::vector<cm::Migrant> given_;
+  std::vector<cm::DetachedRequest> given_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

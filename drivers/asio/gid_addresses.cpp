@@ -96,7 +96,7 @@ Result<std::vector<Address>> gid_addresses(std::string_view named) {
   if (!named.empty()) return resolved(named);
   std::vector<Address> out;
   for (const auto family : {Address::Family::v4, Address::Family::v6})
-    for (const OwnPlace& place : interface_addresses(family))
+    for (const InterfaceAddress& place : interface_addresses(family))
       if (can_be_bound(place.address)) out.push_back(place.address);
   if (out.empty()) return fail(Errc::bad_address, "no interface of this machine that is up has an address");
   return in_gid_order(std::move(out), toward_the_internet());

@@ -17,7 +17,7 @@ inline bool same_path(const PacketPath& a, const PacketPath& b) {
 struct PacketFlow {
   std::uint64_t id = 0;  // never reused; 0: none
   PacketPath path;       // its `way` is `id`
-  wire::ib::Sealer sealer;
+  wire::ib::IcrcSealer sealer;
   int fd = -1;                  // the socket that sends,
   std::uint16_t port = 0;       // and its UDP port
   std::uint32_t interface = 0;  // outgoing interface for an IPv6 group; 0: by the system's routes

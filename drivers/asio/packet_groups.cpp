@@ -29,7 +29,7 @@ Address bound_at(const Address& group, std::uint32_t interface) {
 }
 
 /// Also true if another address of the same interface had joined before.
-bool join_at(int fd, const Address& group, const OwnPlace& place) {
+bool join_at(int fd, const Address& group, const InterfaceAddress& place) {
   int failed = 0;
   if (group.family == Address::Family::v4) {
     ip_mreqn wanted{};
@@ -57,8 +57,8 @@ Error join_error(int why) {
 }  // namespace
 
 /// The interfaces of the addresses in use; all interfaces if a wildcard address is in use.
-std::vector<OwnPlace> PacketSet::own_places(Address::Family family) const {
-  std::vector<OwnPlace> out;
+std::vector<InterfaceAddress> PacketSet::own_places(Address::Family family) const {
+  std::vector<InterfaceAddress> out;
   for (const Bound& b : bound_) {
     if (b.group || b.local.family != family) continue;
     if (b.local.is_any()) return interface_addresses(family);
@@ -86,7 +86,7 @@ Result<int> PacketSet::open_group(const Address& group) {
 }
 
 /// On one interface, with the existing socket for it or a new one.
-Result<void> PacketSet::join_on(const Address& group, const OwnPlace& place) {
+Result<void> PacketSet::join_on(const Address& group, const InterfaceAddress& place) {
   const Address at = bound_at(group, place.interface);
   auto bound = std::find_if(bound_.begin(), bound_.end(), [&at](const Bound& b) { return b.group && b.local == at; });
   const bool made = bound == bound_.end();
@@ -110,7 +110,7 @@ Result<void> PacketSet::join_on(const Address& group, const OwnPlace& place) {
 }
 
 Result<void> PacketSet::join(const Address& group) try {
-  const std::vector<OwnPlace> places = own_places(group.family);
+  const std::vector<InterfaceAddress> places = own_places(group.family);
   if (places.empty())
     return fail(Errc::wrong_state,
                 "this host has no IPv{a} address in use, on whose interface to join the group: listen or connect first",
@@ -118,7 +118,7 @@ Result<void> PacketSet::join(const Address& group) try {
   bound_.reserve(bound_.size() + places.size());
   std::size_t joined = 0;
   Result<void> failed;
-  for (const OwnPlace& place : places) {
+  for (const InterfaceAddress& place : places) {
     if (auto done = join_on(group, place))
       ++joined;
     else
@@ -165,11 +165,12 @@ void PacketSet::join_groups_on(const Address& local) {
         std::none_of(groups.begin(), groups.end(), [&b](const Address& g) { return same_group(g, b.local); }))
       groups.push_back(b.local);
   if (groups.empty()) return;
-  const std::vector<OwnPlace> places =
-      local.is_any() ? interface_addresses(local.family) : std::vector{OwnPlace{local, interface_of(local)}};
+  const std::vector<InterfaceAddress> places =
+      local.is_any() ? interface_addresses(local.family) : std::vector{InterfaceAddress{local, interface_of(local)}};
   for (const Address& group : groups) {
-    const auto fails = std::count_if(places.begin(), places.end(),
-                                     [&](const OwnPlace& place) { return !join_on(bound_at(group, 0), place); });
+    const auto fails = std::count_if(places.begin(), places.end(), [&](const InterfaceAddress& place) {
+      return !join_on(bound_at(group, 0), place);
+    });
     if (fails == std::ssize(places)) ++counters_.groups_not_joined;
   }
 }

@@ -32,14 +32,14 @@ T control_value(const cmsghdr* entry) {
 }
 
 /// Ancillary data of a datagram.
-struct Told {
+struct AncillaryData {
   std::uint8_t traffic_class = 0;
   std::optional<Address> local;  // destination address
   std::size_t segment = 0;       // not 0: several packets of that size, the last may be smaller
 };
 
-Told told_with(msghdr& header) {
-  Told out;
+AncillaryData ancillary_data_of(msghdr& header) {
+  AncillaryData out;
   for (const cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, const_cast<cmsghdr*>(c))) {
     if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
       out.traffic_class = control_value<std::uint8_t>(c);
@@ -72,8 +72,8 @@ bool PacketSet::receive(const Bound& bound) {
     const int n = ::recvmmsg(fd, in.headers.data(), receive_batch, MSG_DONTWAIT, nullptr);
     for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(n, 0)); ++i) {
       in.from[i].size = in.headers[i].msg_hdr.msg_namelen;
-      take(at, in.headers[i].msg_hdr, in.from[i],
-           ConstBytes(in.octets).subspan(i * receive_size, in.headers[i].msg_len));
+      on_datagram(at, in.headers[i].msg_hdr, in.from[i],
+                  ConstBytes(in.octets).subspan(i * receive_size, in.headers[i].msg_len));
       in.clear(i);
     }
     if (n < static_cast<int>(receive_batch)) return batch > 0 || n > 0;
@@ -81,15 +81,15 @@ bool PacketSet::receive(const Bound& bound) {
   return true;
 }
 
-void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
-  const Told told = told_with(header);
+void PacketSet::on_datagram(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
+  const AncillaryData told = ancillary_data_of(header);
   if (octets.empty()) {
     ++counters_.too_short;
     return;
   }
   const Address& local = bound.is_any() && told.local ? *told.local : bound;
   PacketFlow& flow = source_of(local, told.traffic_class, from);
-  take_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
+  on_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
 }
 
 PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_class, const SockAddr& from) {
@@ -108,7 +108,7 @@ PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_clas
     covered.source = gid_of(made.path.peer);
     covered.destination = gid_of(made.path.local);
     covered.source_port = made.path.source_port;
-    made.sealer = wire::ib::Sealer(covered);
+    made.sealer = wire::ib::IcrcSealer(covered);
   });
   last_source_ = &flow;
   last_from_ = from;
@@ -117,7 +117,7 @@ PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_clas
 
 /// Consecutive packets for a place that the machine knows, as long as their ICRC is right with identifications that
 /// count up from `likely`; returns the number of these packets.
-std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets) {
+std::size_t PacketSet::on_placed_packets(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets) {
   const PacketPlacement place = machine_.place_of(flow.path, size, packets);
   if (place.count == 0) return 0;
   const std::size_t right = flow.sealer.count_sealed(likely, size, packets.first(place.count * size), place.memory);
@@ -130,11 +130,11 @@ std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::
 
 /// Packets that the system coalesced, or a single one. If the sender's system segmented them, the identification counts
 /// up from 0.
-void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets) {
+void PacketSet::on_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets) {
   for (std::uint16_t likely = 0; !octets.empty(); ++likely) {
     const std::size_t in_a_row = octets.size() / segment;
     if (const std::size_t placed =
-            in_a_row < 2 ? 0 : take_placed(flow, likely, segment, octets.first(in_a_row * segment));
+            in_a_row < 2 ? 0 : on_placed_packets(flow, likely, segment, octets.first(in_a_row * segment));
         placed != 0) {
       octets = octets.subspan(placed * segment);
       likely = static_cast<std::uint16_t>(likely + placed - 1);

@@ -136,7 +136,7 @@ PacketFlow& PacketSet::way_of(const PacketPath& path) {
     header.source = gid_of(made.path.local);
     header.destination = gid_of(made.path.peer);
     header.source_port = made.port;
-    made.sealer = wire::ib::Sealer(header);
+    made.sealer = wire::ib::IcrcSealer(header);
     if (made.path.peer.family == Address::Family::v6 && is_multicast(header.destination))
       made.interface = interface_of(made.path.local);
   });
@@ -292,7 +292,7 @@ std::size_t PacketSet::refused(std::size_t first, int error) {
   // A device or path that cannot segment, or not to this size.
   const bool cannot_cut = error == EINVAL || error == EIO || error == EOPNOTSUPP || error == EMSGSIZE;
   if (packets > 1 && cannot_cut) {
-    take_apart(first);
+    split_batch(first);
     return 0;
   }
   // An ICMP error of an earlier packet, perhaps to another peer, fails one send: read_errors() attributes it.
@@ -305,7 +305,7 @@ std::size_t PacketSet::refused(std::size_t first, int error) {
 }
 
 /// From now on, starting with the piece `first`, each packet is a separate message.
-void PacketSet::take_apart(std::size_t first) {
+void PacketSet::split_batch(std::size_t first) {
   segments_ = false;
   const std::vector<Piece> joined(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.end());
   pieces_.resize(first);

@@ -20,7 +20,7 @@
 
 namespace parley::asio_driver {
 
-struct OwnPlace;
+struct InterfaceAddress;
 struct PacketInbox;
 struct PacketOutbox;
 
@@ -102,12 +102,12 @@ class PacketSet final : public PacketGroups {
   bool advance(Instant now);
 
   // packet_groups.cpp
-  Result<void> join_on(const Address& group, const OwnPlace& place);
+  Result<void> join_on(const Address& group, const InterfaceAddress& place);
   void join_groups_on(const Address& local);
   void close_groups(Address::Family family);
   void close_group(int fd) noexcept;
   Result<int> open_group(const Address& group);
-  std::vector<OwnPlace> own_places(Address::Family family) const;
+  std::vector<InterfaceAddress> own_places(Address::Family family) const;
   bool has_all(Address::Family family) const;
 
   // packet_send.cpp
@@ -130,16 +130,16 @@ class PacketSet final : public PacketGroups {
   void prepare_way(const Piece& piece, std::size_t n);
   void sent(const Piece& piece);
   std::size_t refused(std::size_t first, int error);
-  void take_apart(std::size_t first);
+  void split_batch(std::size_t first);
   void unblock(int fd);
   bool receives(int fd) const;
 
   // packet_receive.cpp
   bool receive(const Bound& bound);
-  void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
+  void on_datagram(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
   PacketFlow& source_of(const Address& local, std::uint8_t traffic_class, const SockAddr& from);
-  void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
-  std::size_t take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
+  void on_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
+  std::size_t on_placed_packets(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
   void read_errors(int fd);
   void pass_to_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
 

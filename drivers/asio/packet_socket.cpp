@@ -63,8 +63,8 @@ bool bind_or_close(int fd, const SockAddr& at, std::error_code& why) {
 
 }  // namespace
 
-std::vector<OwnPlace> interface_addresses(Address::Family family) {
-  std::vector<OwnPlace> out;
+std::vector<InterfaceAddress> interface_addresses(Address::Family family) {
+  std::vector<InterfaceAddress> out;
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return out;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, ::freeifaddrs);
@@ -80,9 +80,9 @@ std::vector<OwnPlace> interface_addresses(Address::Family family) {
 
 std::uint32_t interface_of(const Address& local) {
   if (local.is_link_local() && local.scope_id != 0) return local.scope_id;
-  const std::vector<OwnPlace> places = interface_addresses(local.family);
+  const std::vector<InterfaceAddress> places = interface_addresses(local.family);
   const auto at = std::find_if(places.begin(), places.end(),
-                               [&local](const OwnPlace& p) { return p.address.octets == local.octets; });
+                               [&local](const InterfaceAddress& p) { return p.address.octets == local.octets; });
   return at == places.end() ? 0 : at->interface;
 }
 

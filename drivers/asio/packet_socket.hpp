@@ -19,12 +19,12 @@ inline constexpr std::size_t receive_size = 64 << 10;  // for each; the system m
 inline bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
 
 /// An address of this host, and its interface's index.
-struct OwnPlace {
+struct InterfaceAddress {
   Address address{};
   std::uint32_t interface = 0;
 };
 /// For each interface that is up, its addresses of the family.
-std::vector<OwnPlace> interface_addresses(Address::Family family);
+std::vector<InterfaceAddress> interface_addresses(Address::Family family);
 /// 0: no interface has the address.
 std::uint32_t interface_of(const Address& local);
 

@@ -369,7 +369,7 @@ void StreamSet::accept_some(std::uint32_t slot) {
     peer.size = sizeof peer.storage;
     const int fd = ::accept4(sockets_[slot].fd, peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      take_in(slot, fd, from_sockaddr(peer));
+      add_accepted(slot, fd, from_sockaddr(peer));
     } else if (out_of_descriptors(errno)) {
       if (!make_room(slot)) return;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -392,7 +392,7 @@ bool StreamSet::make_room(std::uint32_t listener) {
   return false;
 }
 
-void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
+void StreamSet::add_accepted(std::uint32_t listener, int fd, const Address& peer) {
   const StreamId id = serial_ += 2;
   const StreamId from = sockets_[listener].id;
   const std::uint32_t slot = add(fd, Kind::stream, id);

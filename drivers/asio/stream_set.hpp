@@ -94,7 +94,7 @@ class StreamSet final : public StreamMover {
   void check_finished(std::uint32_t slot);
   void accept_some(std::uint32_t slot);
   bool make_room(std::uint32_t listener);
-  void take_in(std::uint32_t listener, int fd, const Address& peer);
+  void add_accepted(std::uint32_t listener, int fd, const Address& peer);
   void park(std::uint32_t listener);
   void unpark();
   void keep_alive();

@@ -85,13 +85,13 @@ OrText<void> Ibsim::read_local() {
   now.port_guid = n.get(NodeInfo::port_guid);
   now.port = n.get(NodeInfo::local_port_num);
   write_bits(now.gid, 64, 64, now.port_guid);
-  take(*port, now);
+  read_port_info(*port, now);
   local_ = now;
   return {};
 }
 
 /// Takes the values that a subnet manager assigns to a port.
-void Ibsim::take(const ibsim::ControlData& port_info, mad::LocalPort& into) {
+void Ibsim::read_port_info(const ibsim::ControlData& port_info, mad::LocalPort& into) {
   const auto p = *PortInfo::parse(port_info);
   into.lid = p.get(PortInfo::lid);
   into.sm_lid = p.get(PortInfo::master_sm_lid);
@@ -106,7 +106,7 @@ bool Ibsim::poll_changed() {
   const auto port = client_->ask(ibsim::ControlType::port_info, {}, std::chrono::milliseconds(100));
   if (!port) return false;
   mad::LocalPort now = local_;
-  take(*port, now);
+  read_port_info(*port, now);
   return std::exchange(local_, now) != now;
 }
 
@@ -127,7 +127,7 @@ Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {
   return sent;
 }
 
-Result<void> Ibsim::serve(const mad::Served& what) {
+Result<void> Ibsim::serve(const mad::ServedClass& what) {
   wanted_.classes[what.mgmt_class / 8U] |= static_cast<std::uint8_t>(1U << what.mgmt_class % 8);
   const auto answer = client_->ask(ibsim::ControlType::receive, ibsim::data_with(wanted_));
   if (!answer || ibsim::message_in<ibsim::Receive>(*answer).known != 1)

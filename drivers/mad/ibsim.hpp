@@ -34,7 +34,7 @@ class Ibsim final : public mad::Transport {
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
   /// `parley fabric` delivers them by class; ibsim delivers none.
-  Result<void> serve(const mad::Served& what) override;
+  Result<void> serve(const mad::ServedClass& what) override;
   /// Its port is queried once a second: ibsim does not report changes.
   bool poll_changed() override;
   int fd() const override { return client_->fd(); }
@@ -48,7 +48,7 @@ class Ibsim final : public mad::Transport {
   Ibsim(const IbsimOptions& options, std::unique_ptr<ibsim::Client> client);
   OrText<wire::mad::Datagram> ask_self(const wire::mad::Datagram& smp);
   OrText<void> read_local();
-  static void take(const ibsim::ControlData& port_info, mad::LocalPort& into);
+  static void read_port_info(const ibsim::ControlData& port_info, mad::LocalPort& into);
   Received received(std::size_t index) const;
 
   IbsimOptions options_;

@@ -15,7 +15,7 @@ namespace {
 class Sockets final : public RoceTransport {
  public:
   explicit Sockets(std::unique_ptr<nic::roce::RoceDevice> device)
-      : nic_(std::move(device), neg::RoceNic::Takes::mads) {}
+      : nic_(std::move(device), neg::RoceNic::PolledOutput::mads) {}
 
   OrText<void> start(const RoceOptions& options) {
     auto loop = asio_driver::PacketLoop::open(nic_);

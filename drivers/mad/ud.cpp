@@ -79,7 +79,7 @@ Result<void> UdTransport::post_receive(std::uint32_t index) {
 }
 
 /// Reclaims the slots of datagrams that were sent.
-Result<void> UdTransport::take_sent() {
+Result<void> UdTransport::reap_sends() {
   WorkCompletion done;
   while (send_cq_->poll({&done, 1}) == 1) {
     if (done.status != WcStatus::success)
@@ -117,7 +117,7 @@ Result<bool> UdTransport::send(const mad::Address& to, ConstBytes mad) {
     return fail(Errc::invalid_argument, "a queue pair carries management datagrams of 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
   if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, a management datagram needs a destination GID");
-  if (const auto taken = take_sent(); !taken) return tl::unexpected(taken.error());
+  if (const auto taken = reap_sends(); !taken) return tl::unexpected(taken.error());
   if (free_.empty()) return false;
   const auto handle = handle_to(to);
   if (!handle && leads_nowhere(handle.error())) {
@@ -147,7 +147,7 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
     gave_refused_ = true;
     return std::optional(Received{refused_.front().first, refused_.front().second, true});
   }
-  if (const auto taken = take_sent(); !taken) return tl::unexpected(taken.error());
+  if (const auto taken = reap_sends(); !taken) return tl::unexpected(taken.error());
   WorkCompletion done;
   if (recv_cq_->poll({&done, 1}) == 0) return std::optional<Received>();
   if (done.status != WcStatus::success)

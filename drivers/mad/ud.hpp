@@ -56,7 +56,7 @@ class UdTransport final : public mad::Transport {
   UdTransport(Device& device, const UdOptions& options);
   Result<void> set_up();
   Result<void> post_receive(std::uint32_t slot);
-  Result<void> take_sent();
+  Result<void> reap_sends();
   Result<AddressHandle*> handle_to(const mad::Address& to);
   MutBytes slot(std::uint32_t index);
 

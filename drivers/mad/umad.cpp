@@ -139,7 +139,7 @@ class Umad final : public mad::Transport {
 
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
-  Result<void> serve(const mad::Served& what) override;
+  Result<void> serve(const mad::ServedClass& what) override;
   bool read_local();
 
  private:
@@ -249,7 +249,7 @@ Result<int> Umad::agent_for(ConstBytes mad) {
   return agent_for(of, {});
 }
 
-Result<void> Umad::serve(const mad::Served& what) {
+Result<void> Umad::serve(const mad::ServedClass& what) {
   if (unreal()) return fail(Errc::not_permitted, ibsim_serves_nobody);
   Agent of{what.mgmt_class, what.class_version};
   if (has_oui(what.mgmt_class)) write_bits(of, 16, 24, what.oui);

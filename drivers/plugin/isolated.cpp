@@ -16,7 +16,7 @@
 namespace parley::neg {
 namespace {
 
-enum class Asked : std::uint8_t { description = 1, initialize, variant, exchange, finished };
+enum class RequestCode : std::uint8_t { description = 1, initialize, variant, exchange, finished };
 
 class Packer {
  public:
@@ -144,18 +144,18 @@ auto answered(const Outcome<Bytes>& octets, Unpack unpack) -> Outcome<decltype(u
 }
 
 /// Runs in the process: the plug-in, and the variant of its single session.
-class Inside {
+class PluginProcess {
  public:
-  explicit Inside(std::string path) : path_(std::move(path)) {}
+  explicit PluginProcess(std::string path) : path_(std::move(path)) {}
 
   Bytes answer(ConstBytes request) {
     Unpacker in(request);
-    switch (static_cast<Asked>(in.number())) {
-      case Asked::description: return describe();
-      case Asked::initialize: return initialize();
-      case Asked::variant: return make(in);
-      case Asked::exchange: return exchange(in);
-      case Asked::finished: return finished(in);
+    switch (static_cast<RequestCode>(in.number())) {
+      case RequestCode::description: return describe();
+      case RequestCode::initialize: return initialize();
+      case RequestCode::variant: return make(in);
+      case RequestCode::exchange: return exchange(in);
+      case RequestCode::finished: return finished(in);
     }
     return {};
   }
@@ -232,10 +232,11 @@ struct Limits {
 
 Outcome<std::unique_ptr<Process>> start(const std::string& path, const Limits& limits) {
   return Process::start(
-      [inside = std::make_shared<Inside>(path)](ConstBytes request) { return inside->answer(request); }, limits.call);
+      [inside = std::make_shared<PluginProcess>(path)](ConstBytes request) { return inside->answer(request); },
+      limits.call);
 }
 
-Packer request_of(Asked what) {
+Packer request_of(RequestCode what) {
   Packer out;
   out.number(static_cast<std::uint64_t>(what));
   return out;
@@ -249,7 +250,7 @@ class IsolatedVariant final : public Variant {
       : process_(std::move(process)), limits_(limits), done_stage_(done_stage) {}
 
   Outcome<Turn> exchange(Stage stage, std::optional<ConstBytes> peer) override {
-    Packer request = request_of(Asked::exchange);
+    Packer request = request_of(RequestCode::exchange);
     request.number(static_cast<std::uint64_t>(stage));
     request.number(peer ? 1 : 0);
     request.bytes(peer.value_or(ConstBytes()));
@@ -262,7 +263,7 @@ class IsolatedVariant final : public Variant {
     });
   }
   Outcome<void> finished(Stage stage) override {
-    Packer request = request_of(Asked::finished);
+    Packer request = request_of(RequestCode::finished);
     request.number(static_cast<std::uint64_t>(stage));
     const auto done = answered(process_->ask("finished()", request.take(), limits_.call), nothing);
     if (!done) return tl::unexpected(done.error());
@@ -286,13 +287,13 @@ class IsolatedPlugin final : public Plugin {
   Outcome<void> initialize() override {
     if (!first_) return {};
     const auto done =
-        answered(first_->ask("initialize()", request_of(Asked::initialize).take(), limits_.load()), nothing);
+        answered(first_->ask("initialize()", request_of(RequestCode::initialize).take(), limits_.load()), nothing);
     first_.reset();
     if (!done) return tl::unexpected(done.error());
     return {};
   }
   Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) override {
-    Packer request = request_of(Asked::variant);
+    Packer request = request_of(RequestCode::variant);
     request.number(role == Role::initiator ? 0 : 1);
     request.text(variant);
     request.number(config.size());
@@ -323,8 +324,8 @@ Outcome<std::unique_ptr<Plugin>> load_isolated_plugin(const std::string& path, D
   const Limits limits{call_limit};
   auto process = start(path, limits);
   if (!process) return tl::unexpected(process.error());
-  auto described =
-      answered((*process)->ask("loading", request_of(Asked::description).take(), limits.load()), unpack_description);
+  auto described = answered((*process)->ask("loading", request_of(RequestCode::description).take(), limits.load()),
+                            unpack_description);
   if (!described) {
     Failure why = std::move(described.error());
     if (why.problem != Problem::plugin_refused) why.text = fmt::format("{}: {}", path, why.text);

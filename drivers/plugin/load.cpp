@@ -35,7 +35,7 @@ Problem problem_of(std::int32_t result) {
 }
 
 /// A buffer for a plug-in's error text.
-class Why {
+class ErrorText {
  public:
   parley_plugin_text room() { return {text_.data(), text_.size()}; }
   tl::unexpected<Failure> failed(std::int32_t result) {
@@ -68,7 +68,7 @@ class LoadedVariant final : public Variant {
     static constexpr std::uint8_t nothing = 0;  // an empty message differs from no message
     const std::uint8_t* said = !peer ? nullptr : peer->empty() ? &nothing : peer->data();
     parley_plugin_turn turn{};
-    Why why;
+    ErrorText why;
     const auto result =
         api_.exchange(session_, static_cast<std::int32_t>(stage), said, peer ? peer->size() : 0, &turn, why.room());
     if (result != PARLEY_PLUGIN_OK) return why.failed(result);
@@ -80,7 +80,7 @@ class LoadedVariant final : public Variant {
   }
   Outcome<void> finished(Stage stage) override {
     if (api_.finished == nullptr) return {};
-    Why why;
+    ErrorText why;
     const auto result = api_.finished(session_, static_cast<std::int32_t>(stage), why.room());
     if (result != PARLEY_PLUGIN_OK) return why.failed(result);
     return {};
@@ -102,7 +102,7 @@ class LoadedPlugin final : public Plugin {
   std::vector<VariantInfo> variants() const override;
   Outcome<void> initialize() override {
     if (api_.initialize == nullptr) return {};
-    Why why;
+    ErrorText why;
     const auto result = api_.initialize(why.room());
     if (result != PARLEY_PLUGIN_OK) return why.failed(result);
     return {};
@@ -145,7 +145,7 @@ Outcome<std::unique_ptr<Variant>> LoadedPlugin::make(std::string_view variant, R
   const std::string name(variant);
   const std::int32_t side = role == Role::initiator ? PARLEY_PLUGIN_INITIATOR : PARLEY_PLUGIN_RESPONDER;
   void* session = nullptr;
-  Why why;
+  ErrorText why;
   const auto result = api_.open(name.c_str(), side, values.data(), values.size(), &session, why.room());
   if (result != PARLEY_PLUGIN_OK) return why.failed(result);
   const auto* const end = api_.variants + api_.variant_count;

@@ -32,7 +32,7 @@ using Steady = std::chrono::steady_clock;
 /// Before each message: its length, and for a request the seconds after which the process aborts it by itself.
 constexpr std::size_t header_size = 8;
 
-enum class Moved : std::uint8_t { all, ended, late };
+enum class TransferResult : std::uint8_t { all, ended, late };
 
 /// One end of the channel between two processes.
 struct Channel {
@@ -43,21 +43,21 @@ struct Channel {
 };
 
 /// Waits until the channel is readable or writable, the other process has ended, or the time is over.
-Moved wait_for(Channel channel, short what, Steady::time_point end) {
+TransferResult wait_for(Channel channel, short what, Steady::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Steady::now());
-    if (left.count() <= 0) return Moved::late;
+    if (left.count() <= 0) return TransferResult::late;
     std::array<pollfd, 2> waits{{{channel.fd, what, 0}, {channel.process, POLLIN, 0}}};
     const int ready =
         ::poll(waits.data(), waits.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
-    if (ready > 0) return waits[0].revents != 0 ? Moved::all : Moved::ended;
-    if (ready < 0 && errno != EINTR) return Moved::late;
+    if (ready > 0) return waits[0].revents != 0 ? TransferResult::all : TransferResult::ended;
+    if (ready < 0 && errno != EINTR) return TransferResult::late;
   }
 }
 
 /// Used by this process (with a time limit) and the other one (without).
 template <class Call>
-Moved transfer(Channel channel, short what, std::size_t size, Steady::time_point end, Call call) {
+TransferResult transfer(Channel channel, short what, std::size_t size, Steady::time_point end, Call call) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = call(done);
     if (n > 0) {
@@ -65,41 +65,41 @@ Moved transfer(Channel channel, short what, std::size_t size, Steady::time_point
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (const Moved waited = wait_for(channel, what, end); waited != Moved::all) return waited;
+      if (const TransferResult waited = wait_for(channel, what, end); waited != TransferResult::all) return waited;
     } else {
-      return Moved::ended;
+      return TransferResult::ended;
     }
   }
-  return Moved::all;
+  return TransferResult::all;
 }
-Moved send_all(Channel channel, ConstBytes octets, Steady::time_point end) {
+TransferResult send_all(Channel channel, ConstBytes octets, Steady::time_point end) {
   return transfer(channel, POLLOUT, octets.size(), end, [&](std::size_t done) {
     const ConstBytes rest = octets.subspan(done);
     return ::send(channel.fd, rest.data(), rest.size(), MSG_NOSIGNAL);
   });
 }
-Moved read_all(Channel channel, MutBytes octets, Steady::time_point end) {
+TransferResult read_all(Channel channel, MutBytes octets, Steady::time_point end) {
   return transfer(channel, POLLIN, octets.size(), end, [&](std::size_t done) {
     const MutBytes rest = octets.subspan(done);
     return ::recv(channel.fd, rest.data(), rest.size(), 0);
   });
 }
 
-Moved send_message(Channel channel, ConstBytes message, Steady::time_point end, std::uint32_t seconds) {
+TransferResult send_message(Channel channel, ConstBytes message, Steady::time_point end, std::uint32_t seconds) {
   std::array<std::uint8_t, header_size> header{};
   Writer w(header);
   w.be32(static_cast<std::uint32_t>(message.size()));
   w.be32(seconds);
-  const Moved first = send_all(channel, header, end);
-  return first == Moved::all ? send_all(channel, message, end) : first;
+  const TransferResult first = send_all(channel, header, end);
+  return first == TransferResult::all ? send_all(channel, message, end) : first;
 }
-Moved read_message(Channel channel, Bytes& message, Steady::time_point end, std::uint32_t& seconds) {
+TransferResult read_message(Channel channel, Bytes& message, Steady::time_point end, std::uint32_t& seconds) {
   std::array<std::uint8_t, header_size> header{};
-  if (const Moved first = read_all(channel, header, end); first != Moved::all) return first;
+  if (const TransferResult first = read_all(channel, header, end); first != TransferResult::all) return first;
   Reader r(header);
   const std::uint32_t size = r.be32();
   seconds = r.be32();
-  if (size > Process::message_max) return Moved::ended;
+  if (size > Process::message_max) return TransferResult::ended;
   message.resize(size);
   return read_all(channel, message, end);
 }
@@ -146,11 +146,11 @@ void leave_the_parent(int channel, int life) {
   Bytes request;
   std::uint32_t seconds = 0;
   constexpr Steady::time_point whenever = Steady::time_point::max();
-  while (read_message(channel, request, whenever, seconds) == Moved::all) {
+  while (read_message(channel, request, whenever, seconds) == TransferResult::all) {
     ::alarm(seconds);
     const Bytes said = answer(request);
     ::alarm(0);
-    if (send_message(channel, said, whenever, 0) != Moved::all) break;
+    if (send_message(channel, said, whenever, 0) != TransferResult::all) break;
   }
   ::alarm(alarm_after(end_limit));
   answer = {};
@@ -189,14 +189,14 @@ int wait_for_end(pid_t pid) {
 
 /// A process that ends with this one, in a separate process group. `pid` is 0 in that process, and -1, with errno, if
 /// it could not be created.
-struct Forked {
+struct ChildProcess {
   pid_t pid = -1;
   int end = -1;    // this process's end of the result of make_ends
   int life = -1;   // the pipe for end_with_parent(): as long as the parent keeps its end open, the process lives
   int watch = -1;  // the parent's pidfd of it; -1 if the system does not support it
 };
 template <class MakeEnds>
-Forked fork_with(MakeEnds make_ends) {
+ChildProcess fork_with(MakeEnds make_ends) {
   int ends[2], life[2];
   if (make_ends(ends) != 0) return {};
   const bool piped = ::pipe2(life, O_CLOEXEC) == 0;
@@ -221,7 +221,7 @@ Forked fork_with(MakeEnds make_ends) {
 }  // namespace
 
 Outcome<std::unique_ptr<Process>> Process::start(Answer answer, Duration end_limit) {
-  const Forked process =
+  const ChildProcess process =
       fork_with([](int* ends) { return ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends); });
   if (process.pid < 0)
     return failed(Problem::resource_exhaustion, fmt::format("no process for the plug-in: {}", std::strerror(errno)));
@@ -260,14 +260,14 @@ Outcome<Bytes> Process::ask(std::string_view what, ConstBytes request, Duration 
   Bytes answer;
   std::uint32_t none = 0;
   const Channel channel{channel_, watch_};
-  Moved moved = send_message(channel, request, end, alarm_after(limit));
-  if (moved == Moved::all) moved = read_message(channel, answer, end, none);
-  if (moved != Moved::all) return over(what, limit, moved == Moved::ended);
+  TransferResult moved = send_message(channel, request, end, alarm_after(limit));
+  if (moved == TransferResult::all) moved = read_message(channel, answer, end, none);
+  if (moved != TransferResult::all) return over(what, limit, moved == TransferResult::ended);
   return answer;
 }
 
 tl::expected<int, std::string> run_apart(Duration limit, const std::function<int()>& run) {
-  const Forked process = fork_with([](int* ends) { return ::pipe2(ends, O_CLOEXEC); });
+  const ChildProcess process = fork_with([](int* ends) { return ::pipe2(ends, O_CLOEXEC); });
   if (process.pid < 0) return tl::unexpected(fmt::format("no process for it: {}", std::strerror(errno)));
   if (process.pid == 0) {
     const auto code = static_cast<std::uint8_t>(run());
@@ -277,9 +277,9 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
   }
   // The code in `run` may have ended the process with any status: only the octet is an answer.
   std::uint8_t code = 0;
-  const Moved waited = wait_for({process.end, process.watch}, POLLIN, Steady::now() + limit);
-  const bool in_time = waited != Moved::late;
-  const bool answered = waited == Moved::all && ::read(process.end, &code, sizeof code) == sizeof code;
+  const TransferResult waited = wait_for({process.end, process.watch}, POLLIN, Steady::now() + limit);
+  const bool in_time = waited != TransferResult::late;
+  const bool answered = waited == TransferResult::all && ::read(process.end, &code, sizeof code) == sizeof code;
   const int status = in_time && !answered ? wait_for_end(process.pid) : kill_and_wait(process.pid);
   ::close(process.end);
   ::close(process.life);

@@ -134,15 +134,15 @@ tl::unexpected<Failure> refused(std::string text) {
 std::string type_of(const py::handle& value) { return std::string(py::str(py::type::of(value).attr("__name__"))); }
 
 /// A reference to a Python object, released with the lock held wherever it is destroyed.
-class Held {
+class ObjectRef {
  public:
-  explicit Held(py::object object) : object_(std::move(object)) {}
-  ~Held() {
+  explicit ObjectRef(py::object object) : object_(std::move(object)) {}
+  ~ObjectRef() {
     const py::gil_scoped_acquire lock;
     object_ = py::object();
   }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  ObjectRef(const ObjectRef&) = delete;
+  ObjectRef& operator=(const ObjectRef&) = delete;
   const py::object& get() const { return object_; }
 
  private:
@@ -205,7 +205,7 @@ class PythonVariant final : public Variant {
   }
   static std::string with_type(const py::object& value) { return value.is_none() ? "None" : type_of(value); }
 
-  Held variant_;
+  ObjectRef variant_;
   bool done_stage_;
 };
 
@@ -259,7 +259,7 @@ class PythonPlugin final : public Plugin {
     return py::str(value);
   }
 
-  Held plugin_;
+  ObjectRef plugin_;
   std::string id_, version_;
   std::vector<VariantInfo> variants_;
 };

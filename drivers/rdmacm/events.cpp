@@ -91,11 +91,11 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
     Listener* l = find_listener(event.id);
     if (l == nullptr || l->cm != event.cm || event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
     rdma_destroy_id(std::exchange(l->cm, nullptr));
-    tell(*l, cm::ConnectFailed{core_->id(l->id),
-                               cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
-                                                 "the device under " + l->address.to_string() + " was removed",
-                                                 "listen again when it is back"),
-                               true});
+    push_event(*l, cm::ConnectFailed{core_->id(l->id),
+                                     cm::plain_failure(ib::step::send_request, Errc::unreachable, {},
+                                                       "the device under " + l->address.to_string() + " was removed",
+                                                       "listen again when it is back"),
+                                     true});
     return;
   }
   if (event.type == RDMA_CM_EVENT_DISCONNECTED) c->peer_left = true;
@@ -158,19 +158,19 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
       } else if (c.phase == Phase::open || c.phase == Phase::closing) {
         core_->resolver.forget(c.peer);
         // Since Linux 6.0: the neighbour has another link-layer address. The connection continues.
-        tell(c, cm::AddressChanged{id_of(c),
-                                   cm::plain_failure(cm::step::data, Errc::unreachable, {},
-                                                     "the link-layer address of " + c.peer.to_string() + " changed",
-                                                     "nothing, if traffic continues; else connect again")});
+        push_event(c, cm::AddressChanged{
+                          id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                                                      "the link-layer address of " + c.peer.to_string() + " changed",
+                                                      "nothing, if traffic continues; else connect again")});
       }
       return;
     case RDMA_CM_EVENT_ADDR_CHANGE:
       core_->resolver.forget(c.peer);
       if (c.phase != Phase::over)
-        tell(c, cm::AddressChanged{id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
-                                                               "the address " + c.local.to_string() +
-                                                                   " moved to another interface of this machine",
-                                                               "connect again if traffic stops")});
+        push_event(c, cm::AddressChanged{id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
+                                                                     "the address " + c.local.to_string() +
+                                                                         " moved to another interface of this machine",
+                                                                     "connect again if traffic stops")});
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       // The peer's confirmation was lost, but its disconnect also proves that it was there.
@@ -179,7 +179,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       if (c.phase == Phase::over && c.told_disconnected && c.device->transport() != Transport::iwarp &&
           !std::exchange(c.told_exit, true))
-        tell(c, cm::TimewaitExit{id_of(c)});
+        push_event(c, cm::TimewaitExit{id_of(c)});
       return;
     default: return;  // multicast
   }
@@ -299,7 +299,7 @@ void Rdmacm::hang_up(Connection& c) {
 void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
   set_deadline(c, never);
   (void)c.device->collect();  // messages that the peer sent before, and flushed requests
-  tell(c, cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  push_event(c, cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
   c.told_disconnected = true;
   end(c);
 }
@@ -311,7 +311,7 @@ void Rdmacm::removed(Connection& c, Instant now) {
     return cm::plain_failure(step, Errc::unreachable, {}, "the device " + name + " was removed",
                              "destroy what was made on it; connect through another");
   };
-  if (c.phase != Phase::over) tell(c, cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
+  if (c.phase != Phase::over) push_event(c, cm::DeviceRemoved{id_of(c), c.device, gone(cm::step::data)});
   if (c.live()) {
     hang_up(c);
     disconnected(c, gone(cm::step::data), false);

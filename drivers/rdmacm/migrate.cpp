@@ -11,14 +11,14 @@
 namespace parley::rdmacm {
 namespace {
 
-struct Moving final : cm::MigrantBody {
-  Moving() = default;
-  ~Moving() override {
+struct DetachedId final : cm::DetachedRequestBody {
+  DetachedId() = default;
+  ~DetachedId() override {
     if (cm != nullptr) rdma_destroy_id(cm);
     if (channel != nullptr) rdma_destroy_event_channel(channel);
   }
-  Moving(const Moving&) = delete;
-  Moving& operator=(const Moving&) = delete;
+  DetachedId(const DetachedId&) = delete;
+  DetachedId& operator=(const DetachedId&) = delete;
 
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* cm = nullptr;
@@ -33,12 +33,12 @@ struct Moving final : cm::MigrantBody {
 }  // namespace
 
 // rdma_migrate_id waits until every event of the id is acknowledged; here each one is acknowledged when it is taken.
-Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
+Result<std::unique_ptr<cm::DetachedRequestBody>> Rdmacm::detach(EndpointId endpoint) {
   Connection* c = find(endpoint);
   if (auto may = cm::check_detach(c != nullptr, c != nullptr && c->phase == Phase::deciding, c != nullptr && c->qp);
       !may)
     return tl::unexpected(may.error());
-  auto moving = std::make_unique<Moving>();
+  auto moving = std::make_unique<DetachedId>();
   moving->channel = rdma_create_event_channel();
   if (moving->channel == nullptr) return verbs::refused(errno, "rdma_create_event_channel: errno {a}");
   if (rdma_migrate_id(c->cm, moving->channel) != 0) return verbs::refused(errno, "rdma_migrate_id: errno {a}");
@@ -60,9 +60,9 @@ Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   return moving;
 }
 
-Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>& body,
+Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::DetachedRequestBody>& body,
                            const cm::ConnectRequest& request) {
-  auto* moving = dynamic_cast<Moving*>(body.get());
+  auto* moving = dynamic_cast<DetachedId*>(body.get());
   if (moving == nullptr)
     return fail(Errc::unsupported,
                 "the request is not of the provider rdmacm; adopt() it at a Manager of its own kind");

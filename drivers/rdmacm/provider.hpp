@@ -181,8 +181,8 @@ class Rdmacm final : public cm::Provider {
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) noexcept override;
-  Result<std::unique_ptr<cm::MigrantBody>> detach(EndpointId endpoint) override;
-  Result<void> adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>& body,
+  Result<std::unique_ptr<cm::DetachedRequestBody>> detach(EndpointId endpoint) override;
+  Result<void> adopt(EndpointId endpoint, std::unique_ptr<cm::DetachedRequestBody>& body,
                      const cm::ConnectRequest& request) override;
   bool has_events() const override;
 
@@ -241,8 +241,8 @@ class Rdmacm final : public cm::Provider {
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
   std::optional<GidInfo> source_gid(const Connection& c) const;
-  cm::Found way_of(const Connection& c) const;
-  void report_resolved(Connection& c, cm::Found way);
+  cm::FoundPath way_of(const Connection& c) const;
+  void report_resolved(Connection& c, cm::FoundPath way);
   void start_waiting(Instant now);
 
   // services.cpp: types of queue pairs other than RC
@@ -277,7 +277,7 @@ class Rdmacm final : public cm::Provider {
   void watch(Connection& c, Instant now);
   void silent_end(Connection& c, bool answered);
 
-  // told.cpp: the trace
+  // rdmacm_trace.cpp: the trace
   void begin_trace(Connection& c);
   trace::Scope trace_of(const Listener& l, const Address& peer);
   void trace_phase(Connection& c, Phase to);
@@ -285,7 +285,7 @@ class Rdmacm final : public cm::Provider {
   void trace_moved(Connection& c);
   void trace_expired(const Connection& c);
   void trace_way(const Connection& c);
-  void trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce scarce, const Address& peer);
+  void trace_refused(const Listener& l, rdma_cm_id& request, cm::ReachedLimit scarce, const Address& peer);
   void trace_kernel_event(Connection& c, const CmEvent& event);
   void trace_kernel_messages(const Connection& c, cm::RdmaCmStep told);
   void trace_event(const Connection& c, const cm::Event& event);
@@ -302,12 +302,12 @@ class Rdmacm final : public cm::Provider {
     c.trace->record(event);
   }
   template <class E>
-  void tell(const Connection& c, E&& event) {
+  void push_event(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       trace_event(c, cm::Event(event));
     core_->push(std::forward<E>(event));
   }
-  void tell(const Listener& l, cm::Event event);
+  void push_event(const Listener& l, cm::Event event);
 
   RdmaHostOptions options_;
   rdma_event_channel* channel_ = nullptr;

@@ -76,10 +76,10 @@ void Rdmacm::on_refused(Connection& c, Instant now, CmEvent& event) {
   const auto status = static_cast<SidrStatus>(event.status);
   if (status != SidrStatus::rejected) return fail_setup(c, now, cm::sidr_failure(status));
   set_deadline(c, never);
-  tell(c, cm::Rejected{.id = id_of(c),
-                       .private_data = std::move(event.private_data),
-                       .parameters = {},
-                       .why = cm::sidr_failure(status)});
+  push_event(c, cm::Rejected{.id = id_of(c),
+                             .private_data = std::move(event.private_data),
+                             .parameters = {},
+                             .why = cm::sidr_failure(status)});
   end(c);
 }
 

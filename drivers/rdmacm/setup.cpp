@@ -86,14 +86,14 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
 void Rdmacm::start_listening(Listener& l) {
   const auto failed = [&] {
     const std::error_code why(errno, std::generic_category());
-    tell(l, cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
+    push_event(l, cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
   };
   if (!create_id(l.cm, l.id, l.options.qp_type, l.address)) return failed();
   SockAddr local = to_sockaddr(l.address);
   if (!is_bound(l.options.qp_type) && rdma_bind_addr(l.cm, local.get()) != 0) return failed();
   if (rdma_listen(l.cm, l.backlog) != 0) return failed();
   l.address.port = ntohs(rdma_get_src_port(l.cm));
-  tell(l, cm::Listening{core_->id(l.id), l.address});
+  push_event(l, cm::Listening{core_->id(l.id), l.address});
 }
 
 void Rdmacm::start_waiting(Instant now) {
@@ -119,9 +119,9 @@ void Rdmacm::start_attempt(Connection& c, Instant now) {
 // connect() must search in any case: the result belongs to another rdma_cm_id.
 bool Rdmacm::report_known(Connection& c, Instant now) {
   const cm::Resolver::Key key(c.peer, c.asked_local);
-  const cm::Found* known = core_->resolver.known(key, now);
+  const cm::FoundPath* known = core_->resolver.known(key, now);
   if (known == nullptr || known->device == nullptr || known->reason.empty()) return false;
-  cm::Found way = *known;
+  cm::FoundPath way = *known;
   way.reason += ", as found " + duration_text(std::max(now - core_->resolver.known_since(key), Duration{})) + " ago";
   c.device = static_cast<NicDevice*>(way.device);
   c.local = way.local;
@@ -172,7 +172,7 @@ void Rdmacm::on_route(Connection& c, Instant now) {
   if (c.trace && !c.search) [[unlikely]]
     trace_way(c);
   // The information for resolve() requires additional calls.
-  cm::Found way = c.search ? way_of(c) : cm::Found{};
+  cm::FoundPath way = c.search ? way_of(c) : cm::FoundPath{};
   core_->resolver.found(c.id, way, now);
   if (!c.search) return request(c, now);
   set_deadline(c, never);
@@ -278,8 +278,8 @@ std::optional<GidInfo> Rdmacm::source_gid(const Connection& c) const {
   return *own;
 }
 
-cm::Found Rdmacm::way_of(const Connection& c) const {
-  cm::Found out{.device = c.device, .local = c.local};
+cm::FoundPath Rdmacm::way_of(const Connection& c) const {
+  cm::FoundPath out{.device = c.device, .local = c.local};
   const bool iwarp = c.device->transport() == Transport::iwarp;
   out.reason = fmt::format("the kernel's route to {} leaves through {}, from {}", c.peer.to_string(), c.device->name(),
                            c.local.to_string());
@@ -300,12 +300,12 @@ cm::Found Rdmacm::way_of(const Connection& c) const {
   return out;
 }
 
-void Rdmacm::report_resolved(Connection& c, cm::Found way) {
-  tell(c, cm::Resolved{.id = id_of(c),
-                       .device = way.device,
-                       .local = way.local,
-                       .parameters = std::move(way.parameters),
-                       .reason = std::move(way.reason)});
+void Rdmacm::report_resolved(Connection& c, cm::FoundPath way) {
+  push_event(c, cm::Resolved{.id = id_of(c),
+                             .device = way.device,
+                             .local = way.local,
+                             .parameters = std::move(way.parameters),
+                             .reason = std::move(way.reason)});
 }
 
 void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
@@ -324,40 +324,40 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
     enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
   }
-  tell(c, cm::Established{.id = id_of(c),
-                          .parameters = parameters_of(c),
-                          .private_data = std::move(private_data),
-                          .ird = c.depths.ird,
-                          .ord = c.depths.ord,
-                          .steps = c.steps,
-                          .nic = c.initiator ? std::optional(c.nic) : std::nullopt});
+  push_event(c, cm::Established{.id = id_of(c),
+                                .parameters = parameters_of(c),
+                                .private_data = std::move(private_data),
+                                .ird = c.depths.ird,
+                                .ord = c.depths.ord,
+                                .steps = c.steps,
+                                .nic = c.initiator ? std::optional(c.nic) : std::nullopt});
 }
 
 void Rdmacm::give_way(EndpointId who, Instant now) {
   Connection* c = find(who);
   if (c == nullptr) return;
   const EndpointId listener = core_->ids.find(who)->listener;
-  record(*c, trace::Evicted{.limit = cm::limit_word(cm::Scarce::pending_max), .waited = now - c->start});
-  fail_setup(*c, now, core_->evicted(listener, cm::Scarce::pending_max, ib::step::wait_ready, now - c->start));
+  record(*c, trace::Evicted{.limit = cm::limit_word(cm::ReachedLimit::pending_max), .waited = now - c->start});
+  fail_setup(*c, now, core_->evicted(listener, cm::ReachedLimit::pending_max, ib::step::wait_ready, now - c->start));
 }
 
 void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   const Address peer = address_of(rdma_get_peer_addr(event.cm));
-  const auto refuse = [&](cm::Scarce scarce) {
+  const auto refuse = [&](cm::ReachedLimit scarce) {
     core_->refused(l.id, scarce, peer, ib::step::send_request);
     if (options_.trace != nullptr) trace_refused(l, *event.cm, scarce, peer);
     rdma_reject(event.cm, nullptr, 0);
     rdma_destroy_id(event.cm);
   };
   const EndpointId id = core_->ids.issue();
-  if (id == 0) return refuse(cm::Scarce::endpoints_max);
-  core_->came_from(id, l.id);
+  if (id == 0) return refuse(cm::ReachedLimit::endpoints_max);
+  core_->set_listener(id, l.id);
   const cm::Pending::Answer answer = core_->pending.admit(id, peer);
   if (answer.evicted != 0) give_way(answer.evicted, now);
   const auto device = device_for(event.cm->verbs);
   if (!answer.admitted || !device) {
     core_->release(id);
-    return refuse(cm::Scarce::pending_max);
+    return refuse(cm::ReachedLimit::pending_max);
   }
   auto made = std::make_unique<Connection>();
   Connection& c = *made;
@@ -384,13 +384,13 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   begin_trace(c);
   if (c.trace) [[unlikely]]
     trace_kernel_event(c, event);
-  tell(c, cm::ConnectRequest{.listener = core_->id(l.id),
-                             .id = core_->id(id),
-                             .peer = peer,
-                             .offered = {},
-                             .private_data = std::move(event.private_data),
-                             .ird = offered.ird,
-                             .ord = offered.ord});
+  push_event(c, cm::ConnectRequest{.listener = core_->id(l.id),
+                                   .id = core_->id(id),
+                                   .peer = peer,
+                                   .offered = {},
+                                   .private_data = std::move(event.private_data),
+                                   .ird = offered.ird,
+                                   .ord = offered.ord});
 }
 
 /// The kernel does not report a peer that gives up before the decision: these calls then fail. False: the connection
@@ -439,8 +439,8 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
       iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : reason == CmReject::consumer;
   if (c.initiator && by_ulp) {
     set_deadline(c, never);
-    tell(c,
-         cm::Rejected{.id = id_of(c),
+    push_event(c, cm::Rejected{
+                      .id = id_of(c),
                       .private_data = std::move(event.private_data),
                       .parameters = {},
                       .why = cm::plain_failure(ib::step::wait_reply, Errc::rejected, {},
@@ -464,7 +464,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   if (!again) return false;
   drop_cm(c);  // a late answer is ignored
   const Address failed = std::exchange(c.peer, again->peer);
-  tell(c, cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
+  push_event(c, cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
     start_attempt(c, now);
   } else {
@@ -476,11 +476,11 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
 
 void Rdmacm::report_failed(Connection& c, Instant now, cm::Failure why) {
   core_->pending.our_turn(c.id);
-  tell(c, cm::ConnectFailed{.id = id_of(c),
-                            .why = std::move(why),
-                            .responder = !c.initiator,
-                            .attempts = core_->retries.attempts(c.id),
-                            .elapsed = c.start == Instant{} ? Duration{} : now - c.start});
+  push_event(c, cm::ConnectFailed{.id = id_of(c),
+                                  .why = std::move(why),
+                                  .responder = !c.initiator,
+                                  .attempts = core_->retries.attempts(c.id),
+                                  .elapsed = c.start == Instant{} ? Duration{} : now - c.start});
 }
 
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {

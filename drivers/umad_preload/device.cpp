@@ -99,7 +99,7 @@ Registration registration_of(unsigned long number, const void* argument) {
 
 }  // namespace
 
-thread_local bool Inside::now_ = false;
+thread_local bool DirectCalls::now_ = false;
 
 Device* Device::find() { return the_device.load(); }
 
@@ -138,7 +138,7 @@ bool Device::start() {
 }
 
 void Device::end() {
-  const Inside guard;
+  const DirectCalls guard;
   std::unique_ptr<ibsim::Client> client;  // declared first, because opening takes time
   std::unique_ptr<Sysfs> sysfs;
   const std::lock_guard control(control_mutex_);
@@ -172,7 +172,7 @@ void Device::refresh() {
 }
 
 void Device::run() {
-  const Inside guard;
+  const DirectCalls guard;
   for (;;) {
     std::array<pollfd, 3> wanted{};
     Instant next = never;

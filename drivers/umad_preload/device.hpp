@@ -10,12 +10,12 @@
 namespace parley::umad {
 
 /// While it exists, this thread's calls go directly to the C library.
-class Inside {
+class DirectCalls {
  public:
-  Inside() : before_(now_) { now_ = true; }
-  ~Inside() { now_ = before_; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  DirectCalls() : before_(now_) { now_ = true; }
+  ~DirectCalls() { now_ = before_; }
+  DirectCalls(const DirectCalls&) = delete;
+  DirectCalls& operator=(const DirectCalls&) = delete;
   static bool now() { return now_; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using parley::RealFunction;
 using parley::umad::Device;
-using parley::umad::Inside;
+using parley::umad::DirectCalls;
 using parley::umad::Sysfs;
 
 using Open = int(const char*, int, ...);
@@ -34,8 +34,8 @@ constexpr std::string_view devices = "/dev/infiniband/";
 
 /// The replacement path, stored in `kept`; `path` itself if it is not ours.
 const char* turned(const char* path, std::string& kept) {
-  if (path == nullptr || Inside::now() || !Sysfs::is_ours(path)) return path;
-  const Inside guard;
+  if (path == nullptr || DirectCalls::now() || !Sysfs::is_ours(path)) return path;
+  const DirectCalls guard;
   Device* const device = Device::get();
   if (device == nullptr) return path;
   if (std::string_view(path).find("/ports/") != std::string_view::npos) device->refresh();
@@ -47,10 +47,10 @@ const char* turned(const char* path, std::string& kept) {
 
 /// Whether it is one of our devices; `fd` is then its descriptor.
 bool open_device(const char* path, int flags, int& fd) {
-  if (path == nullptr || Inside::now()) return false;
+  if (path == nullptr || DirectCalls::now()) return false;
   const std::string_view name(path);
   if (!name.starts_with(devices)) return false;
-  const Inside guard;
+  const DirectCalls guard;
   Device* const device = Device::get();
   if (device == nullptr) return false;
   const std::string_view rest = name.substr(devices.size());
@@ -73,8 +73,8 @@ int open_by(Open* really, const char* path, int flags, va_list rest) {
 }
 
 Device* owner(int fd) {
-  if (Inside::now()) return nullptr;
-  const Inside guard;
+  if (DirectCalls::now()) return nullptr;
+  const DirectCalls guard;
   Device* const device = Device::find();
   return device != nullptr && device->owns(fd) ? device : nullptr;
 }
@@ -100,7 +100,7 @@ PARLEY_INTERPOSED int open64(const char* path, int flags, ...) {
 PARLEY_INTERPOSED int close(int fd) {
   Close* const really = &real_close.get();
   if (Device* const device = owner(fd)) {
-    const Inside guard;
+    const DirectCalls guard;
     return device->close(fd, really) ? 0 : (errno = EBADF, -1);
   }
   return really(fd);
@@ -108,7 +108,7 @@ PARLEY_INTERPOSED int close(int fd) {
 
 PARLEY_INTERPOSED ssize_t read(int fd, void* out, std::size_t size) {
   if (Device* const device = owner(fd)) {
-    const Inside guard;
+    const DirectCalls guard;
     return device->read(fd, out, size);
   }
   return real_read.get()(fd, out, size);
@@ -116,7 +116,7 @@ PARLEY_INTERPOSED ssize_t read(int fd, void* out, std::size_t size) {
 
 PARLEY_INTERPOSED ssize_t write(int fd, const void* octets, std::size_t size) {
   if (Device* const device = owner(fd)) {
-    const Inside guard;
+    const DirectCalls guard;
     return device->write(fd, octets, size);
   }
   return real_write.get()(fd, octets, size);
@@ -128,7 +128,7 @@ PARLEY_INTERPOSED int ioctl(int fd, unsigned long request, ...) noexcept {
   void* const argument = va_arg(rest, void*);
   va_end(rest);
   if (Device* const device = owner(fd)) {
-    const Inside guard;
+    const DirectCalls guard;
     return device->ioctl(fd, request, argument);
   }
   return real_ioctl.get()(fd, request, argument);

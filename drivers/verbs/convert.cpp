@@ -76,7 +76,7 @@ std::optional<std::uint16_t> in_octet(std::optional<std::uint16_t> depth) {
 }
 
 template <class To, class From>
-void take(std::optional<To>& to, const From& from, int bit, int mask) {
+void copy_if_set(std::optional<To>& to, const From& from, int bit, int mask) {
   if ((mask & bit) != 0) to = static_cast<To>(from);
 }
 
@@ -121,21 +121,21 @@ ModifyArgs to_ibv(const QpAttr& from) {
 QpAttr from_ibv(const ibv_qp_attr& attr, int mask) {
   QpAttr out;
   if ((mask & IBV_QP_STATE) != 0) out.state = from_ibv(attr.qp_state);
-  take(out.access, attr.qp_access_flags, IBV_QP_ACCESS_FLAGS, mask);
-  take(out.pkey_index, attr.pkey_index, IBV_QP_PKEY_INDEX, mask);
-  take(out.port_num, attr.port_num, IBV_QP_PORT, mask);
-  take(out.qkey, attr.qkey, IBV_QP_QKEY, mask);
-  take(out.path_mtu, attr.path_mtu, IBV_QP_PATH_MTU, mask);
-  take(out.timeout, attr.timeout, IBV_QP_TIMEOUT, mask);
-  take(out.retry_cnt, attr.retry_cnt, IBV_QP_RETRY_CNT, mask);
-  take(out.rnr_retry, attr.rnr_retry, IBV_QP_RNR_RETRY, mask);
-  take(out.rq_psn, attr.rq_psn, IBV_QP_RQ_PSN, mask);
-  take(out.max_rd_atomic, attr.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask);
-  take(out.min_rnr_timer, attr.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask);
-  take(out.sq_psn, attr.sq_psn, IBV_QP_SQ_PSN, mask);
-  take(out.max_dest_rd_atomic, attr.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask);
-  take(out.path_mig_state, attr.path_mig_state, IBV_QP_PATH_MIG_STATE, mask);
-  take(out.dest_qp_num, attr.dest_qp_num, IBV_QP_DEST_QPN, mask);
+  copy_if_set(out.access, attr.qp_access_flags, IBV_QP_ACCESS_FLAGS, mask);
+  copy_if_set(out.pkey_index, attr.pkey_index, IBV_QP_PKEY_INDEX, mask);
+  copy_if_set(out.port_num, attr.port_num, IBV_QP_PORT, mask);
+  copy_if_set(out.qkey, attr.qkey, IBV_QP_QKEY, mask);
+  copy_if_set(out.path_mtu, attr.path_mtu, IBV_QP_PATH_MTU, mask);
+  copy_if_set(out.timeout, attr.timeout, IBV_QP_TIMEOUT, mask);
+  copy_if_set(out.retry_cnt, attr.retry_cnt, IBV_QP_RETRY_CNT, mask);
+  copy_if_set(out.rnr_retry, attr.rnr_retry, IBV_QP_RNR_RETRY, mask);
+  copy_if_set(out.rq_psn, attr.rq_psn, IBV_QP_RQ_PSN, mask);
+  copy_if_set(out.max_rd_atomic, attr.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC, mask);
+  copy_if_set(out.min_rnr_timer, attr.min_rnr_timer, IBV_QP_MIN_RNR_TIMER, mask);
+  copy_if_set(out.sq_psn, attr.sq_psn, IBV_QP_SQ_PSN, mask);
+  copy_if_set(out.max_dest_rd_atomic, attr.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC, mask);
+  copy_if_set(out.path_mig_state, attr.path_mig_state, IBV_QP_PATH_MIG_STATE, mask);
+  copy_if_set(out.dest_qp_num, attr.dest_qp_num, IBV_QP_DEST_QPN, mask);
   if ((mask & IBV_QP_AV) != 0) out.ah = from_ibv(attr.ah_attr);
   out.sq_draining = attr.sq_draining != 0;
   return out;

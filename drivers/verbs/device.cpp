@@ -28,7 +28,7 @@ bool set_nonblocking(int fd) {
 // librdmacm keeps a device open until it sees a different list of devices, and it ignores an empty one (44 to 64
 // alike). The system's removal waits for that, so the descriptors are closed here. Their numbers stay occupied, because
 // librdmacm will close them too.
-void let_go(const ibv_context& context) {
+void release(const ibv_context& context) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0) return;
   for (const int fd : {context.cmd_fd, context.async_fd}) (void)::dup3(nothing, fd, O_CLOEXEC);
@@ -46,7 +46,7 @@ class Shared {
     const std::lock_guard lock(mutex_);
     if (--users_[context] != 0) return;
     users_.erase(context);
-    if (removed) let_go(*context);
+    if (removed) release(*context);
   }
 
  private:

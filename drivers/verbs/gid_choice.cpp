@@ -12,24 +12,24 @@ namespace {
 
 constexpr std::uint32_t gid_index_max = 255;  // an address handle has 8 bits for it
 
-struct Judged {
+struct RankedGid {
   GidChoice choice;
   unsigned badness = 0;
 };
 
-Judged judge(const DeviceInfo& device, const PortInfo& port, const GidInfo& gid, const GidPreference& wish) {
-  Judged out{.choice = {.device = &device, .port = &port, .gid = &gid, .reason = {}}};
+RankedGid judge(const DeviceInfo& device, const PortInfo& port, const GidInfo& gid, const GidPreference& preference) {
+  RankedGid out{.choice = {.device = &device, .port = &port, .gid = &gid, .reason = {}}};
   const bool v1 = gid.kind == GidInfo::Kind::roce_v1;
   const bool link_local = is_link_local_gid(gid.gid);
-  const bool is_source = wish.source && gid_of(*wish.source) == gid.gid;
-  const bool family = !wish.peer || is_v4_gid(gid.gid) == is_v4_gid(gid_of(*wish.peer));
-  out.badness = (v1 ? 8U : 0) + (is_source || !wish.source ? 0 : 4U) + (family ? 0 : 2U) + (link_local ? 1U : 0);
+  const bool is_source = preference.source && gid_of(*preference.source) == gid.gid;
+  const bool family = !preference.peer || is_v4_gid(gid.gid) == is_v4_gid(gid_of(*preference.peer));
+  out.badness = (v1 ? 8U : 0) + (is_source || !preference.source ? 0 : 4U) + (family ? 0 : 2U) + (link_local ? 1U : 0);
   const std::string_view kind = v1 ? "RoCE v1" : gid.kind == GidInfo::Kind::roce_v2 ? "RoCE v2" : "the port's own kind";
   out.choice.reason = fmt::format("{}, {}", kind,
-                                  is_source             ? "the address from which IP goes to the peer"
-                                  : wish.peer && family ? "of the peer's address family"
-                                  : link_local          ? "link-local"
-                                                        : "routable");
+                                  is_source                   ? "the address from which IP goes to the peer"
+                                  : preference.peer && family ? "of the peer's address family"
+                                  : link_local                ? "link-local"
+                                                              : "routable");
   return out;
 }
 
@@ -45,39 +45,40 @@ struct Seen {
 };
 
 /// Why no candidate was left.
-std::string nothing(std::span<const DeviceInfo> devices, const GidPreference& wish, const Seen& seen) {
+std::string nothing(std::span<const DeviceInfo> devices, const GidPreference& preference, const Seen& seen) {
   if (devices.empty()) return "the machine has no RDMA device";
   const auto named =
-      std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& d) { return d.name == wish.device; });
-  if (!wish.device.empty() && named == devices.end())
-    return fmt::format("there is no device '{}'; there {} {}", wish.device, devices.size() == 1 ? "is" : "are",
+      std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& d) { return d.name == preference.device; });
+  if (!preference.device.empty() && named == devices.end())
+    return fmt::format("there is no device '{}'; there {} {}", preference.device, devices.size() == 1 ? "is" : "are",
                        fmt::join(names_of(devices), ", "));
-  if (!wish.device.empty() && seen.iwarp != 0)
-    return fmt::format("{} is an iWARP device, whose queue pairs only rdma_cm connects", wish.device);
+  if (!preference.device.empty() && seen.iwarp != 0)
+    return fmt::format("{} is an iWARP device, whose queue pairs only rdma_cm connects", preference.device);
   if (seen.iwarp == devices.size()) return "all devices are iWARP, whose queue pairs only rdma_cm connects";
-  const std::string where = wish.device.empty() ? "no device" : wish.device;
-  const std::string_view has = wish.device.empty() ? "has" : "does not have";
+  const std::string where = preference.device.empty() ? "no device" : preference.device;
+  const std::string_view has = preference.device.empty() ? "has" : "does not have";
   if (seen.active == 0 && seen.inactive != 0)
-    return fmt::format("{} {} an active port{}", where, has, wish.port ? fmt::format(" {}", *wish.port) : "");
-  if (seen.active == 0 && wish.port) return fmt::format("{} {} a port {}", where, has, *wish.port);
-  if (wish.index) return fmt::format("{} {} a GID with the index {}", where, has, *wish.index);
-  if (wish.gid) return fmt::format("{} {} that GID", where, has);
+    return fmt::format("{} {} an active port{}", where, has,
+                       preference.port ? fmt::format(" {}", *preference.port) : "");
+  if (seen.active == 0 && preference.port) return fmt::format("{} {} a port {}", where, has, *preference.port);
+  if (preference.index) return fmt::format("{} {} a GID with the index {}", where, has, *preference.index);
+  if (preference.gid) return fmt::format("{} {} that GID", where, has);
   return fmt::format("{} {} a GID that RoCE can use", where, has);
 }
 
 }  // namespace
 
-tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidPreference& wish) {
-  std::optional<Judged> best;
+tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidPreference& preference) {
+  std::optional<RankedGid> best;
   Seen seen;
   for (const DeviceInfo& device : devices) {
-    if (!wish.device.empty() && device.name != wish.device) continue;
+    if (!preference.device.empty() && device.name != preference.device) continue;
     if (device.attr.transport == Transport::iwarp) {
       ++seen.iwarp;
       continue;
     }
     for (const PortInfo& port : device.ports) {
-      if (wish.port && port.number != *wish.port) continue;
+      if (preference.port && port.number != *preference.port) continue;
       if (port.state != "ACTIVE") {
         ++seen.inactive;
         continue;
@@ -85,14 +86,15 @@ tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devi
       ++seen.active;
       for (const GidInfo& gid : port.gids) {
         if (gid.index > gid_index_max) continue;
-        if ((wish.index && gid.index != *wish.index) || (wish.gid && gid.gid != *wish.gid)) continue;
-        Judged judged = judge(device, port, gid, wish);
+        if ((preference.index && gid.index != *preference.index) || (preference.gid && gid.gid != *preference.gid))
+          continue;
+        RankedGid judged = judge(device, port, gid, preference);
         if (!best || judged.badness < best->badness) best = std::move(judged);
       }
     }
   }
-  if (!best) return tl::unexpected(nothing(devices, wish, seen));
-  if (wish.index || wish.gid) best->choice.reason += ", as asked for";
+  if (!best) return tl::unexpected(nothing(devices, preference, seen));
+  if (preference.index || preference.gid) best->choice.reason += ", as asked for";
   return std::move(best->choice);
 }
 

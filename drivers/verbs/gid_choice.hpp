@@ -30,6 +30,6 @@ struct GidChoice {
 /// RoCE v2 before v1; then the GID of the source address of the IP route to the peer; then the peer's family; then
 /// routable before link-local; then the order of devices, ports and indices. Only active ports are chosen, and no iWARP
 /// device, because only rdma_cm can connect its queue pairs. Errors: a sentence that lists what is available.
-tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidPreference& wish);
+tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidPreference& preference);
 
 }  // namespace parley::verbs

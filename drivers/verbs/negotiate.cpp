@@ -118,14 +118,14 @@ Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Tr
     return neg::failed(Problem::configuration_error, "XRC is not used on real devices in this version",
                        "use verbs-rc, or driver=manual with a queue pair of yours");
   if (auto sane = neg::check_device_qp(config); !sane) return tl::unexpected(sane.error());
-  const auto wish = gid_preference_of(config);
-  if (!wish) return tl::unexpected(wish.error());
+  const auto preference = gid_preference_of(config);
+  if (!preference) return tl::unexpected(preference.error());
   const auto there = list_rdma_devices();
   if (!there)
     return neg::failed(Problem::configuration_error,
                        there.error().sentence().empty() ? there.error().message() : there.error().sentence(),
                        "load a device's driver, or give the values of a queue pair of yours (driver=manual)");
-  const auto choice = choose_gid(*there, *wish);
+  const auto choice = choose_gid(*there, *preference);
   if (!choice)
     return neg::failed(Problem::configuration_error, choice.error(),
                        "'parley doctor rdmacm' lists devices, ports and GIDs; driver=manual takes values of yours");

@@ -41,7 +41,7 @@ int process_behind(int fd, pid_t pid) {
 }
 
 /// Facts about the descriptor that arrived with a message; all received descriptors are closed.
-std::optional<FileFacts> take_file(msghdr& message) {
+std::optional<FileFacts> received_file(msghdr& message) {
   std::optional<FileFacts> facts;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
   if (options.socket.empty()) options.socket = default_socket();
   const auto address = SocketAddress::of(options.socket);
   if (!address) return tl::unexpected(address.error());
-  auto tenure = Tenure::take(options.socket);
+  auto tenure = BrokerLock::acquire(options.socket);
   if (!tenure) return tl::unexpected(tenure.error());
   RegistryOptions& r = options.registry;
   r.epoch = tenure->epoch();
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
   return std::unique_ptr<Broker>(new Broker(options, std::move(*tenure), std::move(*registry), epoll, listener));
 }
 
-Broker::Broker(const BrokerOptions& options, Tenure tenure, Registry registry, int epoll, int listener)
+Broker::Broker(const BrokerOptions& options, BrokerLock tenure, Registry registry, int epoll, int listener)
     : options_(options),
       tenure_(std::move(tenure)),
       server_(std::move(registry), options.server),
@@ -203,16 +203,16 @@ void Broker::drop(ConnectionNumber number) {
 
 /// At most this many, with one call; returns the number of messages.
 std::size_t Broker::read_some(ConnectionNumber number, Connection& c, std::size_t most) {
-  struct Place {
+  struct ReceiveBuffer {
     std::array<std::uint8_t, message_max + 1> octets;                    // one more octet detects a message that is too
                                                                          // long
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;  // any message may carry a file
     iovec part;
   };
-  std::array<Place, messages_at_once> places;
+  std::array<ReceiveBuffer, messages_at_once> places;
   std::array<mmsghdr, messages_at_once> messages{};
   for (std::size_t i = 0; i < most; ++i) {
-    Place& p = places.at(i);
+    ReceiveBuffer& p = places.at(i);
     p.part = {p.octets.data(), p.octets.size()};
     messages[i].msg_hdr.msg_iov = &p.part;
     messages[i].msg_hdr.msg_iovlen = 1;
@@ -227,7 +227,7 @@ std::size_t Broker::read_some(ConnectionNumber number, Connection& c, std::size_
   }
   const Instant now = clock_now();
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    const auto file = take_file(messages[i].msg_hdr);
+    const auto file = received_file(messages[i].msg_hdr);
     // An empty packet and end of file look the same; the protocol has no empty packets.
     c.ended = c.ended || messages[i].msg_len == 0;
     if (!c.ended) server_.handle_message(now, number, ConstBytes(places[i].octets).first(messages[i].msg_len), file);
@@ -279,7 +279,7 @@ void Broker::send(ConnectionNumber number) {
 
 void Broker::watch(ConnectionNumber number, Connection& c) {
   const std::uint32_t wanted =
-      (server_.takes_input(number) ? EPOLLIN : 0U) | (c.more ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+      (server_.accepts_input(number) ? EPOLLIN : 0U) | (c.more ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
   if (wanted == c.watched) return;
   epoll_event event{wanted, {.u64 = name_of(number, false)}};
   ::epoll_ctl(epoll_, EPOLL_CTL_MOD, c.fd, &event);

@@ -42,7 +42,7 @@ class Broker {
     unsigned turns = 0;
   };
 
-  Broker(const BrokerOptions& options, Tenure tenure, Registry registry, int epoll, int listener);
+  Broker(const BrokerOptions& options, BrokerLock tenure, Registry registry, int epoll, int listener);
   void accept_all();
   void admit(int fd);
   void read(ConnectionNumber number, bool to_the_end);
@@ -53,7 +53,7 @@ class Broker {
   void settle();
 
   BrokerOptions options_;
-  Tenure tenure_;
+  BrokerLock tenure_;
   Server server_;
   int epoll_, listener_;
   std::map<ConnectionNumber, Connection> connections_;  // ServerOptions::connections_max

@@ -23,68 +23,69 @@ Result<void> done(const Result<Answer>& answer) {
 
 // ---- ways to a registry ------------------------------------------------------------------------------------------
 
-std::string_view to_string(Form form) {
+std::string_view to_string(RegistryKind form) {
   constexpr std::array<std::string_view, 3> names{"standard", "broker", "shared"};
   return names.at(static_cast<std::size_t>(form));
 }
 
-Form form_of(const DomainOptions& options) {
+RegistryKind form_of(const DomainOptions& options) {
   const auto named = [](const char* variable) {
     const char* const value = secure_env(variable);
     return value != nullptr && *value != '\0';
   };
-  if (options.form != Form::standard) return options.form;
+  if (options.form != RegistryKind::standard) return options.form;
   const bool broker = !options.socket.empty() || (options.segment.empty() && named("PARLEY_XRCD"));
-  return !broker && (!options.segment.empty() || named("PARLEY_XRC_SEGMENT")) ? Form::shared : Form::broker;
+  return !broker && (!options.segment.empty() || named("PARLEY_XRC_SEGMENT")) ? RegistryKind::shared
+                                                                              : RegistryKind::broker;
 }
 
 Result<std::shared_ptr<Link>> Link::open(const DomainOptions& options, bool member, int file) {
-  return form_of(options) == Form::shared ? SharedLink::open(options, member, file)
-                                          : BrokerLink::open(options, member, file);
+  return form_of(options) == RegistryKind::shared ? SharedLink::open(options, member, file)
+                                                  : BrokerLink::open(options, member, file);
 }
 
 Result<TgtId> Link::enlist(TgtId id) {
-  const auto answer = call({.ask = Ask::enlist, .tgt = id});
+  const auto answer = call({.ask = RequestType::enlist, .tgt = id});
   if (!answer) return tl::unexpected(answer.error());
   return answer->tgt;
 }
 
 Result<std::uint64_t> Link::unregister(TgtId id) {
-  const auto answer = call({.ask = Ask::unregister, .tgt = id});
+  const auto answer = call({.ask = RequestType::unregister, .tgt = id});
   if (!answer) return tl::unexpected(answer.error());
   return answer->value;
 }
 
 Result<Answer> Link::create(const std::optional<Peer>& peer, bool reserve) {
-  return call({.ask = Ask::create,
+  return call({.ask = RequestType::create,
                .flags = static_cast<std::uint16_t>((peer ? Request::has_peer : 0) | (reserve ? Request::reserve : 0)),
                .peer = peer.value_or(Peer{})});
 }
 
 Result<Answer> Link::publish(TgtId id, std::uint32_t qpn) {
-  return call({.ask = Ask::publish, .tgt = id, .other = qpn});
+  return call({.ask = RequestType::publish, .tgt = id, .other = qpn});
 }
 
 Result<bool> Link::modify(TgtId id, State to, std::uint64_t digest) {
-  const auto answer = call({.ask = Ask::modify, .state = to, .tgt = id, .value = digest});
+  const auto answer = call({.ask = RequestType::modify, .state = to, .tgt = id, .value = digest});
   if (!answer) return tl::unexpected(answer.error());
   return (answer->flags & Answer::already) != 0;
 }
 
 Result<TgtView> Link::query(TgtId id) {
-  const auto answer = call({.ask = Ask::query, .tgt = id});
+  const auto answer = call({.ask = RequestType::query, .tgt = id});
   if (!answer) return tl::unexpected(answer.error());
   return view_of(*answer);
 }
 
 Result<void> Link::report(TgtId id, EventKind kind, std::uint32_t reason) {
-  return done(call({.ask = Ask::report, .kind = kind, .reason = reason, .tgt = id}));
+  return done(call({.ask = RequestType::report, .kind = kind, .reason = reason, .tgt = id}));
 }
 
-Result<void> Link::note(Ask what, std::uint32_t number) { return done(call({.ask = what, .other = number})); }
+Result<void> Link::note(RequestType what, std::uint32_t number) { return done(call({.ask = what, .other = number})); }
 
 Result<void> Link::close(bool force) {
-  return done(call({.ask = Ask::close, .flags = static_cast<std::uint16_t>(force ? Request::force : 0)}));
+  return done(call({.ask = RequestType::close, .flags = static_cast<std::uint16_t>(force ? Request::force : 0)}));
 }
 
 TgtView view_of(const Answer& a) {
@@ -202,9 +203,9 @@ Result<TgtQp> Domain::attach(TgtId id) {
 
 Result<TgtQp> Domain::attach(std::uint32_t qpn) { return attach(TgtId{qpn, 0}); }
 
-Result<void> Domain::add_srq(std::uint32_t srqn) { return link_->note(Ask::add_srq, srqn); }
-Result<void> Domain::remove_srq(std::uint32_t srqn) { return link_->note(Ask::remove_srq, srqn); }
-Result<void> Domain::note_other(std::uint32_t qpn) { return link_->note(Ask::note_other, qpn); }
+Result<void> Domain::add_srq(std::uint32_t srqn) { return link_->note(RequestType::add_srq, srqn); }
+Result<void> Domain::remove_srq(std::uint32_t srqn) { return link_->note(RequestType::remove_srq, srqn); }
+Result<void> Domain::note_other(std::uint32_t qpn) { return link_->note(RequestType::note_other, qpn); }
 
 Result<std::optional<Event>> Domain::wait_event(Duration longest) { return link_->wait_event(longest); }
 Result<int> Domain::fd() { return link_->fd(); }
@@ -222,7 +223,7 @@ Result<Overview> overview(const DomainOptions& options) {
 Result<void> kill(TgtId id, const DomainOptions& options) {
   const auto link = Link::open(options, false, -1);
   if (!link) return tl::unexpected(link.error());
-  return done((*link)->call({.ask = Ask::kill, .tgt = id}));
+  return done((*link)->call({.ask = RequestType::kill, .tgt = id}));
 }
 
 }  // namespace parley::xrc

@@ -41,7 +41,7 @@ bool is_trusted(int fd) {
 }
 
 /// Reassembles a list.
-class Gathering {
+class ListAssembler {
  public:
   void add(const Item& i) {
     switch (i.what) {
@@ -214,9 +214,9 @@ Result<std::optional<Event>> BrokerLink::wait_event(Duration longest) {
 }
 
 Result<Overview> BrokerLink::overview() {
-  const auto answer = call({.ask = Ask::list});
+  const auto answer = call({.ask = RequestType::list});
   if (!answer) return tl::unexpected(answer.error());
-  Gathering gathering;
+  ListAssembler gathering;
   while (const auto item = client_.poll_item()) gathering.add(*item);
   return gathering.take(client_.epoch());
 }

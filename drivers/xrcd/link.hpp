@@ -41,7 +41,7 @@ class Link {
   Result<bool> modify(TgtId id, State to, std::uint64_t digest);  ///< true: it was in that state already
   Result<TgtView> query(TgtId id);
   Result<void> report(TgtId id, EventKind kind, std::uint32_t reason);
-  Result<void> note(Ask what, std::uint32_t number);  ///< add_srq, remove_srq, note_other
+  Result<void> note(RequestType what, std::uint32_t number);  ///< add_srq, remove_srq, note_other
   Result<void> close(bool force);
 
   /// Objects of this process that share one registration; let_go returns how many are left.
@@ -52,16 +52,16 @@ class Link {
   Link() = default;
 
  private:
-  using Held = std::unordered_map<std::uint64_t, std::size_t>;
-  Held held_;              // by generation
-  Held::node_type spare_;  // node of the last released one: the next one needs no memory
+  using HoldCounts = std::unordered_map<std::uint64_t, std::size_t>;
+  HoldCounts held_;              // by generation
+  HoldCounts::node_type spare_;  // node of the last released one: the next one needs no memory
 };
 
 /// The view of a TGT queue pair in an answer.
 TgtView view_of(const Answer& answer);
 
 /// If `where` is set, it selects that form.
-Form form_of(const DomainOptions& options);
+RegistryKind form_of(const DomainOptions& options);
 
 class BrokerLink final : public Link {
  public:

@@ -25,7 +25,7 @@ class LinkRegistrar final : public Registrar {
     return link_->publish(id, qpn).map([](const Answer& a) { return a.tgt; });
   }
   Result<Registered> enlist(TgtId id) override {
-    return link_->call({.ask = Ask::enlist, .tgt = id}).map([](const Answer& a) {
+    return link_->call({.ask = RequestType::enlist, .tgt = id}).map([](const Answer& a) {
       return Registered{a.tgt, a.state, (a.flags & Answer::already) != 0};
     });
   }
@@ -38,8 +38,8 @@ class LinkRegistrar final : public Registrar {
   Result<void> report(TgtId id, EventKind kind, std::uint32_t reason) override {
     return link_->report(id, kind, reason);
   }
-  Result<void> add_srq(std::uint32_t srqn) override { return link_->note(Ask::add_srq, srqn); }
-  Result<void> remove_srq(std::uint32_t srqn) override { return link_->note(Ask::remove_srq, srqn); }
+  Result<void> add_srq(std::uint32_t srqn) override { return link_->note(RequestType::add_srq, srqn); }
+  Result<void> remove_srq(std::uint32_t srqn) override { return link_->note(RequestType::remove_srq, srqn); }
   /// A pending event; a member that the registry has removed gets none.
   std::optional<Event> poll_event() override {
     auto event = link_->wait_event({});

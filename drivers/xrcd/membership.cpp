@@ -25,6 +25,6 @@ Result<Joined> Membership::create(const std::optional<Peer>& peer, bool reserve)
   return joined(link_->create(peer, reserve));
 }
 Result<Joined> Membership::publish(TgtId id, std::uint32_t qpn) { return joined(link_->publish(id, qpn)); }
-Result<Joined> Membership::enlist(TgtId id) { return joined(link_->call({.ask = Ask::enlist, .tgt = id})); }
+Result<Joined> Membership::enlist(TgtId id) { return joined(link_->call({.ask = RequestType::enlist, .tgt = id})); }
 
 }  // namespace parley::xrc

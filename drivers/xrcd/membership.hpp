@@ -24,7 +24,7 @@ class Membership {
   Result<bool> modify(TgtId id, State to, std::uint64_t digest) { return link_->modify(id, to, digest); }
   Result<TgtView> query(TgtId id) { return link_->query(id); }
   Result<void> report(TgtId id, EventKind kind, std::uint32_t reason) { return link_->report(id, kind, reason); }
-  Result<void> note(Ask what, std::uint32_t number) { return link_->note(what, number); }
+  Result<void> note(RequestType what, std::uint32_t number) { return link_->note(what, number); }
   Result<std::optional<Event>> poll_event() { return link_->wait_event({}); }
   Result<int> fd() { return link_->fd(); }
   Result<void> close(bool force) { return link_->close(force); }

@@ -114,7 +114,7 @@ std::string command_of(std::uint32_t pid) {
 
 // ---- the file next to the socket ---------------------------------------------------------------------------------
 
-Result<Tenure> Tenure::take(const std::string& socket) {
+Result<BrokerLock> BrokerLock::acquire(const std::string& socket) {
   const std::string path = socket + ".lock";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   struct stat s {};
@@ -124,7 +124,7 @@ Result<Tenure> Tenure::take(const std::string& socket) {
     if (::lstat(path.c_str(), &s) == 0) return refused(Refusal::lock_foreign);
     return tl::unexpected(Error(std::error_code(error, std::generic_category())));
   }
-  Tenure tenure(fd, State{});
+  BrokerLock tenure(fd, State{});
   // A process that can read the file has the key, and one that can write it controls the epoch.
   const bool own = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == ::geteuid() &&
                    (s.st_mode & (S_IRWXG | S_IRWXO)) == 0 && s.st_nlink == 1;
@@ -143,7 +143,7 @@ Result<Tenure> Tenure::take(const std::string& socket) {
 
 /// The state that the previous broker left. A file of an older Parley has no key: names declared from its broker are
 /// refused.
-Result<Tenure::State> Tenure::read(int fd) {
+Result<BrokerLock::State> BrokerLock::read(int fd) {
   std::string text(128, '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
   State out;
@@ -156,14 +156,14 @@ Result<Tenure::State> Tenure::read(int fd) {
   return out;
 }
 
-Tenure::Tenure(Tenure&& other) noexcept
+BrokerLock::BrokerLock(BrokerLock&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), state_(other.state_), reserved_(other.reserved_) {}
 
-Tenure::~Tenure() {
+BrokerLock::~BrokerLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void Tenure::keep(std::uint32_t next, std::uint32_t first, std::uint32_t last) {
+void BrokerLock::keep(std::uint32_t next, std::uint32_t first, std::uint32_t last) {
   const std::uint32_t count = last - first + 1;
   const auto distance = [&](std::uint32_t to) { return (to + count - next) % count; };
   // If there are few numbers, none can be skipped.
@@ -174,7 +174,7 @@ void Tenure::keep(std::uint32_t next, std::uint32_t first, std::uint32_t last) {
 }
 
 /// Overwritten in one piece: a full file system does not matter once the file has its block.
-bool Tenure::write(std::uint32_t qpn) const {
+bool BrokerLock::write(std::uint32_t qpn) const {
   const std::string text = fmt::format("{:10} {:10} {:016x} {:016x}\n", state_.epoch, qpn, state_.key.a, state_.key.b);
   return ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }

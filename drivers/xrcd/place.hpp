@@ -40,10 +40,10 @@ std::string command_of(std::uint32_t pid);
 
 /// The file next to the socket: the process that has locked it is the broker. It holds the epoch, the assigned numbers
 /// and the key of proofs, for later brokers.
-class Tenure {
+class BrokerLock {
  public:
   /// Errors: busy (there is another broker), lock_foreign, lock_unwritable, the system's.
-  static Result<Tenure> take(const std::string& socket);
+  static Result<BrokerLock> acquire(const std::string& socket);
   std::uint32_t epoch() const { return state_.epoch; }
   const SipKey& key() const { return state_.key; }
   /// Greater than all numbers that earlier brokers may have assigned; 0: there was none.
@@ -53,15 +53,15 @@ class Tenure {
   void keep(std::uint32_t qpn_next, std::uint32_t qpn_first, std::uint32_t qpn_last);
   static constexpr std::uint32_t ahead = 32768;
 
-  Tenure(Tenure&& other) noexcept;
-  ~Tenure();
+  BrokerLock(BrokerLock&& other) noexcept;
+  ~BrokerLock();
 
  private:
   struct State {
     std::uint32_t epoch = 0, qpn_next = 0;
     SipKey key{};
   };
-  Tenure(int fd, const State& state) : fd_(fd), state_(state) {}
+  BrokerLock(int fd, const State& state) : fd_(fd), state_(state) {}
   static Result<State> read(int fd);
   bool write(std::uint32_t qpn) const;
 

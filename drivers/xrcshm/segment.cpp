@@ -116,8 +116,8 @@ Result<std::shared_ptr<Segment>> Segment::attempt(const Options& options, bool& 
   if (const auto mapped = segment->map(); !mapped) return tl::unexpected(mapped.error());
   const auto found = segment->look();
   if (!found) return tl::unexpected(found.error());
-  if (*found != Found::usable) {
-    if (*found == Found::of_earlier_boot) epoch = std::max(epoch, segment->head().epoch + 1);
+  if (*found != SegmentState::usable) {
+    if (*found == SegmentState::of_earlier_boot) epoch = std::max(epoch, segment->head().epoch + 1);
     if (!options.make) return refused(Refusal::no_segment);
     if (const auto made = segment->make(options.registry, epoch); !made) return tl::unexpected(made.error());
   } else if (segment->head().lost != 0) {
@@ -178,16 +178,16 @@ Result<void> Segment::map() {
 }
 
 /// Returns the kind of the file. A creator that died has not written the magic number.
-Result<Segment::Found> Segment::look() const {
+Result<Segment::SegmentState> Segment::look() const {
   const Head& h = head();
-  if (h.magic == std::array<char, 8>{} && (h.version == 0 || h.version == version)) return Found::unmade;
+  if (h.magic == std::array<char, 8>{} && (h.version == 0 || h.version == version)) return SegmentState::unmade;
   if (h.magic != magic) return refused(Refusal::segment_foreign);
   if (h.version != version || h.layout != layout) return refused(Refusal::segment_version);
   const auto own = own_origin();
   if (!own) return tl::unexpected(own.error());
-  if (h.boot != own->boot) return Found::of_earlier_boot;
+  if (h.boot != own->boot) return SegmentState::of_earlier_boot;
   if (h.pid_namespace != own->pid_namespace) return refused(Refusal::segment_elsewhere);
-  return Found::usable;
+  return SegmentState::usable;
 }
 
 Result<void> Segment::make(const RegistryOptions& given, std::uint32_t epoch) {

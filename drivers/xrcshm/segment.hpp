@@ -97,14 +97,14 @@ class Segment {
     pthread_mutex_t& mutex;
     ~Unlock() { ::pthread_mutex_unlock(&mutex); }
   };
-  enum class Found : std::uint8_t { usable, unmade, of_earlier_boot };
+  enum class SegmentState : std::uint8_t { usable, unmade, of_earlier_boot };
 
   Segment(std::string path, int fd, Duration patience) : path_(std::move(path)), fd_(fd), patience_(patience) {}
   static Result<std::shared_ptr<Segment>> attempt(const Options& options, bool& again, std::uint32_t& epoch);
   Result<void> lock_file();
   Result<bool> is_proper() const;
   Result<void> map();
-  Result<Found> look() const;
+  Result<SegmentState> look() const;
   Result<void> make(const RegistryOptions& options, std::uint32_t epoch);
   Result<void> wait_for_lock(int error);
   Result<void> give_up() const;

@@ -10,7 +10,7 @@
 
 #include "base/after.hpp"
 #include "drivers/clock.hpp"
-#include "xrc/desk.hpp"
+#include "xrc/request_handler.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -32,9 +32,10 @@ Result<T> flat(Result<Result<T>> answer) {
 }
 
 /// For requests that may end something: they must not fail for lack of memory.
-Arena::Kind kind_of(Ask ask) {
-  return ask == Ask::unregister || ask == Ask::close || ask == Ask::remove_srq ? Arena::Kind::lets_go
-                                                                               : Arena::Kind::grows;
+Arena::Kind kind_of(RequestType ask) {
+  return ask == RequestType::unregister || ask == RequestType::close || ask == RequestType::remove_srq
+             ? Arena::Kind::lets_go
+             : Arena::Kind::grows;
 }
 
 }  // namespace
@@ -86,12 +87,12 @@ Result<void> SharedLink::join() {
 
 SharedLink::~SharedLink() {
   if (process_.is_own()) {
-    doorman_.reset();
+    bell_waiter_.reset();
     watcher_.reset();
     leave();
   } else {
     if (watcher_) watcher_->forget();
-    if (doorman_) doorman_->forget();
+    if (bell_waiter_) bell_waiter_->forget();
   }
   if (file_ >= 0) ::close(file_);
 }
@@ -116,13 +117,13 @@ Refusal SharedLink::why_not() const {
 
 Result<Answer> SharedLink::once(const Request& request) {
   const Instant now = clock_now();
-  if (request.ask == Ask::kill)
+  if (request.ask == RequestType::kill)
     return segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) {
-      return desk::plain(r.report(now, request.tgt, EventKind::killed, request.reason));
+      return answers::plain(r.report(now, request.tgt, EventKind::killed, request.reason));
     });
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
   return segment_->enter(now, kind_of(request.ask), [&](SharedRegistry& r) -> Answer {
-    if (!r.is_member(*member_)) return desk::no(Refusal::not_member);
+    if (!r.is_member(*member_)) return answers::no(Refusal::not_member);
     return RequestHandler(r, now, *member_).serve(request);
   });
 }
@@ -135,7 +136,7 @@ Result<Answer> SharedLink::call(const Request& request) {
     if (!answer) return answer;
     answer->epoch = segment_->epoch();
     if (answer->refusal == Refusal::none) {
-      if (request.ask == Ask::close) member_.reset();
+      if (request.ask == RequestType::close) member_.reset();
       return answer;
     }
     // An object that another member is creating will be complete or gone in a moment.
@@ -165,20 +166,20 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
   const Instant end = after(clock_now(), longest);
   for (;;) {
     if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
-    if (doorman_) doorman_->quiet();
+    if (bell_waiter_) bell_waiter_->quiet();
     const std::uint32_t seen = segment_->bell(member_->number);
     const Instant now = clock_now();
-    struct Look {
+    struct PollResult {
       bool member = false;
       std::optional<Event> event{};
       Instant due = never;
     };
     const auto look = segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) {
-      return Look{r.is_member(*member_), r.poll_event(*member_), r.next_deadline()};
+      return PollResult{r.is_member(*member_), r.poll_event(*member_), r.next_deadline()};
     });
     if (!look) return tl::unexpected(look.error());
     if (!look->member) return refused(Refusal::not_member);
-    if (doorman_) doorman_->show(now, look->event.has_value(), look->due);
+    if (bell_waiter_) bell_waiter_->show(now, look->event.has_value(), look->due);
     if (look->event || now >= end) return look->event;
     segment_->wait(member_->number, seen, std::min(end, look->due));
   }
@@ -186,11 +187,11 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
 
 Result<int> SharedLink::fd() {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
-  if (!doorman_) doorman_ = BellWaiter::make(segment_, member_->number);
-  if (!doorman_)
+  if (!bell_waiter_) bell_waiter_ = BellWaiter::make(segment_, member_->number);
+  if (!bell_waiter_)
     return fail(Errc::no_space,
                 "epoll, timerfd, eventfd and the thread for them: no descriptor, or no thread, is left");
-  return doorman_->fd();
+  return bell_waiter_->fd();
 }
 
 Result<Overview> SharedLink::overview() {

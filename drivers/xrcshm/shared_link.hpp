@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "drivers/xrcd/link.hpp"
-#include "drivers/xrcshm/doorman.hpp"
+#include "drivers/xrcshm/bell_waiter.hpp"
 #include "drivers/xrcshm/watcher.hpp"
 
 namespace parley::xrc {
@@ -38,7 +38,7 @@ class SharedLink final : public Link {
   OwnProcess process_;
   std::optional<MemberId> member_{};
   std::unique_ptr<Watcher> watcher_;
-  std::unique_ptr<BellWaiter> doorman_;  // created when fd() is called
+  std::unique_ptr<BellWaiter> bell_waiter_;  // created when fd() is called
 };
 
 }  // namespace parley::xrc

@@ -34,7 +34,7 @@ Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
 
 }  // namespace
 
-Witness::Witness(const Process& process) {
+ProcessWatch::ProcessWatch(const Process& process) {
   fd_ = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
   if (fd_ < 0 && errno == ESRCH) wrong_ = true;
   // Read after the descriptor was opened: if it matches, the descriptor belongs to that process.
@@ -42,18 +42,18 @@ Witness::Witness(const Process& process) {
   if (start != 0 && process.start != 0) wrong_ = start != process.start;
 }
 
-Witness::~Witness() {
+ProcessWatch::~ProcessWatch() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && has_died(fd_)); }
+bool ProcessWatch::is_dead() const { return wrong_ || (fd_ >= 0 && has_died(fd_)); }
 
 Result<void> sweep(Segment& segment, std::uint64_t own) {
   const auto members = members_of(segment);
   if (!members) return tl::unexpected(members.error());
   std::vector<std::uint64_t> dead;
   for (const MemberView& m : *members)
-    if (m.number != own && (Witness(m.process).is_dead() || !segment.is_held(m.number))) dead.push_back(m.number);
+    if (m.number != own && (ProcessWatch(m.process).is_dead() || !segment.is_held(m.number))) dead.push_back(m.number);
   return dead.empty() ? Result<void>() : bury(segment, dead);
 }
 
@@ -86,7 +86,7 @@ void Watcher::forget() {
 
 void Watcher::run() {
   constexpr int moment = 5, moments = 80, second = 1000;  // ms
-  Heard heard{.newcomer = true};
+  Wakeup heard{.newcomer = true};
   for (int soon = 0;;) {
     bool informed = hears_;
     try {
@@ -135,16 +135,16 @@ void Watcher::choose(const std::vector<MemberView>& members) {
   // Members for which there was no descriptor are tried again.
   std::erase_if(watched_, [&wanted](const auto& w) { return !wanted.contains(w.first) || w.second.fd() < 0; });
   for (const auto& [number, process] : wanted)
-    if (!watched_.contains(number)) watched_.emplace(number, Witness(*process));
+    if (!watched_.contains(number)) watched_.emplace(number, ProcessWatch(*process));
 }
 
 /// Waits until something may have changed, at most this many milliseconds; negative: no limit.
-Watcher::Heard Watcher::wait(int longest) const {
+Watcher::Wakeup Watcher::wait(int longest) const {
   std::array<pollfd, 2 + behind> fds{{{stop_.fd, POLLIN, 0}, {notices_.fd, POLLIN, 0}}};
   nfds_t count = 2;
   for (const auto& [number, witness] : watched_) fds.at(count++) = {witness.fd(), POLLIN, 0};
   (void)::poll(fds.data(), count, longest);
-  Heard out{.stop = fds[0].revents != 0};
+  Wakeup out{.stop = fds[0].revents != 0};
   alignas(inotify_event) std::array<char, 4096> octets;
   for (ssize_t n = 0; notices_.fd >= 0 && (n = ::read(notices_.fd, octets.data(), octets.size())) > 0;)
     for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(n);) {

@@ -13,12 +13,12 @@
 namespace parley::xrc {
 
 /// Refers to one process by a descriptor, if it is alive and has the expected start time.
-class Witness {
+class ProcessWatch {
  public:
-  explicit Witness(const Process& process);
-  Witness(Witness&& other) noexcept : fd_(std::exchange(other.fd_, -1)), wrong_(other.wrong_) {}
-  Witness& operator=(Witness&&) = delete;
-  ~Witness();
+  explicit ProcessWatch(const Process& process);
+  ProcessWatch(ProcessWatch&& other) noexcept : fd_(std::exchange(other.fd_, -1)), wrong_(other.wrong_) {}
+  ProcessWatch& operator=(ProcessWatch&&) = delete;
+  ~ProcessWatch();
   /// It has ended, or another process has its number.
   bool is_dead() const;
   int fd() const { return fd_; }  ///< readable once it has ended; negative: not available
@@ -46,7 +46,7 @@ class Watcher {
 
  private:
   static constexpr std::size_t behind = 4;
-  struct Heard {
+  struct Wakeup {
     bool stop = false, newcomer = false, closed = false;  // closed: a member's file was closed
   };
   Watcher(std::shared_ptr<Segment> segment, std::uint64_t member);
@@ -54,13 +54,13 @@ class Watcher {
   bool look();
   void choose(const std::vector<MemberView>& members);
   std::vector<std::uint64_t> dead() const;
-  Heard wait(int longest) const;
+  Wakeup wait(int longest) const;
 
   std::shared_ptr<Segment> segment_;
   std::uint64_t member_;
   Descriptor stop_, notices_;  // an eventfd; an inotify instance on the segment's file, if one is available
   bool hears_ = false;         // newcomers are reported
-  std::map<std::uint64_t, Witness> watched_{};  // by member; at most `behind`
+  std::map<std::uint64_t, ProcessWatch> watched_{};  // by member; at most `behind`
   std::thread thread_;
 };
 

@@ -26,7 +26,7 @@ namespace parley::cm {
 struct Channel;
 class Core;
 class Manager;
-class MigrantBody;
+class DetachedRequestBody;
 class Provider;
 
 /// Options specific to one transport. std::monostate: that transport's defaults. A provider refuses another transport's
@@ -284,11 +284,11 @@ inline constexpr std::uint32_t user_events_max = 65536;  ///< pending in one Man
 
 /// A ConnectRequest on its way to another Manager, possibly on another thread. It belongs to neither Manager and holds the
 /// whole state of the connection. Destroying it before adopt() ends the connection as Id::destroy() would.
-class Migrant {
+class DetachedRequest {
  public:
-  Migrant(Migrant&& other) noexcept;
-  Migrant& operator=(Migrant&& other) noexcept;
-  ~Migrant();
+  DetachedRequest(DetachedRequest&& other) noexcept;
+  DetachedRequest& operator=(DetachedRequest&& other) noexcept;
+  ~DetachedRequest();
   /// False after adopt(), and after it was moved from.
   explicit operator bool() const { return body_ != nullptr; }
   /// As in the event, except that `listener` and `id` are empty.
@@ -296,8 +296,8 @@ class Migrant {
 
  private:
   friend class Manager;
-  Migrant(std::unique_ptr<MigrantBody> body, ConnectRequest&& request);
-  std::unique_ptr<MigrantBody> body_;
+  DetachedRequest(std::unique_ptr<DetachedRequestBody> body, ConnectRequest&& request);
+  std::unique_ptr<DetachedRequestBody> body_;
   ConnectRequest request_;
 };
 
@@ -356,12 +356,12 @@ class Manager {
   /// and its listener has room for another. `request` must be as in the event, and is unchanged if the call fails. The time
   /// limits of the set-up keep running. Errors: wrong_state, invalid_argument (another Manager's), unsupported (this host's
   /// requests cannot move). docs/cm.md: Several threads.
-  Result<Migrant> detach(ConnectRequest&& request);
+  Result<DetachedRequest> detach(ConnectRequest&& request);
   /// Adopts a request that another Manager of the same kind of host has detached, for accept() or reject() here. This
   /// Manager's event queue also gets the ConnectRequest, with the returned id and no listener; accept() uses the listener's
   /// options. `migrant` is unchanged if the call fails. Errors: invalid_argument (an empty Migrant), unsupported (of another
   /// kind of host), no_space (endpoints_max, ManagerOptions::pending_max, or the driver's streams), wrong_state.
-  Result<Id> adopt(Migrant&& migrant);
+  Result<Id> adopt(DetachedRequest&& migrant);
   std::optional<Event> poll_event();
   /// Connection events are pending.
   bool has_events() const;

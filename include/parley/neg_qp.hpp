@@ -55,8 +55,8 @@ class QpDriver {
   virtual Outcome<void> to_rtr(const QpPair& pair) = 0;
   virtual Outcome<void> to_rts(const QpPair& pair) = 0;
   /// A connection manager creates the queue pair and moves it to RTS after the stage info. The attributes from open() are
-  /// then provisional, except for the path MTU, and to_rtr() and to_rts() have nothing to do. Here only
-  /// perftest supports it (-R).
+  /// then provisional, except for the path MTU, and to_rtr() and to_rts() have nothing to do. Only the
+  /// perftest variant supports it (-R).
   virtual bool connects() const { return false; }
   /// Only with connects(): called until the queue pair is connected. Empty: not yet.
   virtual Outcome<std::optional<QpConnected>> connect() { return std::nullopt; }

@@ -95,7 +95,7 @@ class Session {
  private:
   Session(Role role, const SessionOptions& options, Instant now);
   Outcome<void> adopt_variant(std::unique_ptr<Variant> variant);
-  bool take_message();
+  bool read_message();
   bool handle_raw();
   void handle_hello(ConstBytes body);
   void handle_welcome(ConstBytes body);
@@ -103,7 +103,7 @@ class Session {
   void handle_turn(const wire::NegHeader& header, ConstBytes body);
   void begin_stage(Stage stage);
   bool listen(ConstBytes peer);
-  void speak(std::optional<ConstBytes> peer);
+  void run_turn(std::optional<ConstBytes> peer);
   void send(wire::NegType type, ConstBytes body, bool last = false);
   void note(bool sent, const wire::NegHeader& header, ConstBytes body);
   void end_stage();

@@ -49,7 +49,7 @@ struct SwitchOptions {
 };
 
 /// Direction of a link; forward is away from the end named first in add_link.
-enum class Way : std::uint8_t { forward, backward, both };
+enum class LinkDirection : std::uint8_t { forward, backward, both };
 
 struct TcpOptions {
   std::uint32_t send_buffer = 256 << 10;
@@ -430,7 +430,7 @@ class World {
   Checked<NodeId> add_switch(std::string_view name, const SwitchOptions& options = {});
   Checked<LinkId> add_link(LinkEnd a, LinkEnd b, const LinkOptions& options = {});
   /// Adds a fault for one direction of a link, or for both (matches are then counted separately for each direction).
-  Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
+  Checked<void> add_fault(LinkId link, LinkDirection way, const FaultRule& rule);
   /// An action of a host at rule.from + rule.delay: crash, restart, pause, resume, end_process, stop_process,
   /// continue_process. All others need a link.
   Checked<void> add_fault(const FaultRule& host_rule);

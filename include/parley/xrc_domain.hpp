@@ -20,18 +20,18 @@ namespace parley::xrc {
 class Link;
 
 /// Where the registry is kept. Processes with different forms, or different places, do not see each other.
-enum class Form : std::uint8_t {
+enum class RegistryKind : std::uint8_t {
   standard,  ///< `broker`; `shared` if only `segment` or $PARLEY_XRC_SEGMENT is set
   broker,    ///< a process, `parley xrcd`: for processes of several users, and of several PID namespaces
   shared,    ///< memory shared by the processes of one user, without an extra process
 };
 /// "broker"
-std::string_view to_string(Form form);
+std::string_view to_string(RegistryKind form);
 
 /// docs/xrc.md lists what is refused and why. All calls wait for the broker, at most for `patience` (timed_out). In a forked
 /// child they fail with not_member. One thread at a time. In the shared form a call waits only for the holder of the lock.
 struct DomainOptions {
-  Form form = Form::standard;
+  RegistryKind form = RegistryKind::standard;
   std::string socket{};      ///< the broker's; empty: $PARLEY_XRCD, the machine's, or the user's
   std::string segment{};     ///< file of the shared registry; empty: $PARLEY_XRC_SEGMENT, or /dev/shm/parley-xrc-UID
   bool start = true;         ///< start a broker if none answers

@@ -191,7 +191,7 @@ class Qp final : public StreamQp {
   bool check_place(Segment& segment);
   bool finish_incoming(Segment& segment);
   bool handle_immediate(Segment& segment);
-  bool take_receive(Segment& segment);
+  bool consume_receive(Segment& segment);
   bool handle_read_request(Segment& segment);
   bool handle_atomic_request(Segment& segment);
   bool handle_atomic_response(Segment& segment);

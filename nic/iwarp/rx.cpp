@@ -149,7 +149,7 @@ bool Qp::begin_or_go_on(Segment& segment) {
   if (h.msn != rx_msn_send_)
     return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
   if (!incoming_.active) {
-    if (!take_receive(segment)) return false;
+    if (!consume_receive(segment)) return false;
     incoming_.opcode = h.opcode;
     incoming_.invalidate = invalidates ? h.stag : 0;
     incoming_.placed.start();
@@ -207,7 +207,7 @@ bool Qp::finish_incoming(Segment& segment) {
 }
 
 // RFC 5041 §7.1: an untagged message needs a posted buffer. From an SRQ it also needs room for its completion.
-bool Qp::take_receive(Segment& segment) {
+bool Qp::consume_receive(Segment& segment) {
   if (parts_.srq ? parts_.srq->posted.empty() : receives_.empty())
     return refuse({1, 2, 0x02}, segment, "RFC 5041 §7.1", "a message without a posted receive");
   if (parts_.srq) {
@@ -228,7 +228,7 @@ bool Qp::handle_immediate(Segment& segment) {
     return refuse({1, 2, 0x03}, segment, "RFC 5041 §4.3", fmt::format("MSN {} for {}", h.msn, rx_msn_send_));
   if (incoming_.active) return refuse({0, 2, 0x06}, segment, "RFC 5041 §4.3", "Immediate Data inside another message");
   std::array<std::uint8_t, PARLEY_RDMAP_IMMEDIATE_LEN> octets;
-  if (!whole_untagged(segment, octets) || !take_receive(segment)) return false;
+  if (!whole_untagged(segment, octets) || !consume_receive(segment)) return false;
   ++rx_msn_send_;
   WorkCompletion& completion =
       complete_incoming(WcOpcode::iwarp_recv_immediate, WcStatus::success, h.opcode == wire::RdmapOpcode::immediate_se);

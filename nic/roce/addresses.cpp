@@ -18,10 +18,10 @@ Addresses::Key Addresses::key_of(const Address& local, const Address& peer) {
 }
 
 std::optional<std::uint8_t> Addresses::add(const Address& local, const Address& peer) {
-  if (const Place* there = find(local, peer)) return there->index;
+  if (const GidEntry* there = find(local, peer)) return there->index;
   if (places_.size() >= most) return std::nullopt;
   const Key key = key_of(local, peer);
-  Place place{.index = static_cast<std::uint8_t>(places_.size()), .address = local, .link = key.second};
+  GidEntry place{.index = static_cast<std::uint8_t>(places_.size()), .address = local, .link = key.second};
   place.address.port = 0;
   if (!device_.set_gid(place.index, key.first)) return std::nullopt;
   by_key_.emplace(key, place.index);
@@ -30,13 +30,13 @@ std::optional<std::uint8_t> Addresses::add(const Address& local, const Address& 
   return place.index;
 }
 
-const Addresses::Place* Addresses::find(const Address& local, const Address& peer) const {
+const Addresses::GidEntry* Addresses::find(const Address& local, const Address& peer) const {
   const auto found = by_key_.find(key_of(local, peer));
   return found == by_key_.end() ? nullptr : &places_[found->second];
 }
 
 std::pair<Address, Address> Addresses::ends_at(std::uint8_t index, const Gid& peer) const {
-  const Place& own = places_[index];
+  const GidEntry& own = places_[index];
   Address from = address_of_gid(peer);
   if (is_scoped(from)) from.scope_id = own.link;
   return {own.address, from};
@@ -88,7 +88,7 @@ PacketRun Addresses::poll_packets(Instant now, std::size_t at_most, PacketPath& 
 
 const PacketPath& Addresses::path_to(const PacketTo& path) {
   if (!same_way(path, goes_.path)) {
-    const Place* own = at(path.sgid_index);
+    const GidEntry* own = at(path.sgid_index);
     ++goes_.to.way;
     goes_.to.local = own == nullptr ? address_of_gid(path.source) : own->address;
     goes_.to.peer = address_of_gid(path.destination);

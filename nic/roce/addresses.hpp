@@ -22,7 +22,7 @@ inline bool is_scoped(const Address& address) {
 class Addresses {
  public:
   static constexpr std::size_t most = 256;
-  struct Place {
+  struct GidEntry {
     std::uint8_t index = 0;  ///< in the port's table of GIDs
     Address address{};       ///< with its scope, without a port
     std::uint32_t link = 0;  ///< the interface for packets from or to a link-local address; 0: neither is link-local
@@ -35,8 +35,8 @@ class Addresses {
   /// For peers that are not link-local, or are on the link of `local`.
   std::optional<std::uint8_t> add(const Address& local) { return add(local, local); }
   /// Null: there is none.
-  const Place* find(const Address& local, const Address& peer) const;
-  const Place* at(std::uint8_t index) const { return index < places_.size() ? &places_[index] : nullptr; }
+  const GidEntry* find(const Address& local, const Address& peer) const;
+  const GidEntry* at(std::uint8_t index) const { return index < places_.size() ? &places_[index] : nullptr; }
   /// The two ends of a packet from `peer` to the address at `index`, which must exist: with their scopes, without
   /// ports.
   std::pair<Address, Address> ends_at(std::uint8_t index, const Gid& peer) const;
@@ -54,11 +54,11 @@ class Addresses {
   bool know(const PacketPath& from);
   const PacketPath& path_to(const PacketTo& path);
 
-  using Key = std::pair<Gid, std::uint32_t>;  // the latter: Place::link
+  using Key = std::pair<Gid, std::uint32_t>;  // the latter: GidEntry::link
   static Key key_of(const Address& local, const Address& peer);
 
   RoceDevice& device_;
-  std::vector<Place> places_;           // by index; at most `most`
+  std::vector<GidEntry> places_;        // by index; at most `most`
   std::map<Key, std::uint8_t> by_key_;  // the index of each place
   // The last packet in each direction: the next one probably takes the same path.
   struct {

@@ -136,7 +136,7 @@ class SoftDevice final : public RoceDevice {
   void handle_deadline(Instant now) override;
   bool poll_mad(MadIn& mad) override { return gsi_.poll(mad); }
   Result<void> send_mad(const MadOut& mad) override { return gsi_.send(mad); }
-  std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Told::waiting_notices); }
+  std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &EventReceiver::waiting_notices); }
   bool is_quiet(Instant now) const override { return !has_news() && !has_transmit() && next_deadline() > now; }
   bool has_news() const override { return gsi_.received() || !nic_->notices.empty(); }
   bool has_events() const override { return tables()->has_events() || !nic_->events.empty(); }
@@ -281,7 +281,7 @@ DeviceAttr SoftDevice::query() const {
 
 std::optional<AsyncEvent> SoftDevice::poll_async_event() {
   if (const SrqRing* srq = tables()->srq_events.take()) return SrqLimitReached{srq->owner};
-  if (const auto notice = nic_->take(nic_->events, &Told::waiting_events))
+  if (const auto notice = nic_->take(nic_->events, &EventReceiver::waiting_events))
     return QueuePairEvent{.kind = std::get<QueuePairEvent::Kind>(notice->what), .qp = notice->qp};
   return std::nullopt;
 }

@@ -28,12 +28,12 @@ constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room)
 std::uint32_t last_word(const std::uint8_t* bth) { return load<std::uint32_t>(bth + ack_req_at, std::endian::big); }
 
 /// The packets at the beginning of `packets` that directly follow the first.
-Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
-  Middles out{.operation = wire::ib::operation_of(first.opcode),
-              .psn = first.psn,
-              .count = 1,
-              .size = size,
-              .packets = packets};
+MiddlePackets in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
+  MiddlePackets out{.operation = wire::ib::operation_of(first.opcode),
+                    .psn = first.psn,
+                    .count = 1,
+                    .size = size,
+                    .packets = packets};
   const std::uint8_t* next = packets.data();
   bool asked = first.ack_req;
   for (std::size_t end = 2 * size; end <= packets.size() && !asked; end += size, ++out.count) {
@@ -67,7 +67,7 @@ MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
 }
 
 /// Copies as many payloads as `place` has room for.
-void place_all(const Middles& middles, MutBytes place) {
+void place_all(const MiddlePackets& middles, MutBytes place) {
   const ConstBytes first = middles.payload(0);
   const std::uint8_t* from = first.data();
   for (std::size_t at = 0; at != place.size(); at += first.size(), from += middles.size)
@@ -75,7 +75,7 @@ void place_all(const Middles& middles, MutBytes place) {
 }
 
 /// Copies the first `count`, from `offset` on, over more than one piece.
-void place_each(const Middles& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
+void place_each(const MiddlePackets& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
   const std::size_t each = middles.payload(0).size();
   for (std::size_t i = 0; i < count; ++i) place(memory, offset + i * each, middles.payload(i));
 }
@@ -83,7 +83,7 @@ void place_each(const Middles& middles, std::size_t count, std::span<const MutBy
 }  // namespace
 
 // Qp::handle_packet: no congestion to report, and established earlier.
-bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size) const {
+bool Qp::accepts_middles(const PacketFrom& from, const Bth& bth, std::size_t size) const {
   return qp_.type == QpType::rc && qp_.state == QpState::rts && bth.tver == 0 && bth.pad_count == 0 &&
          bth.p_key == PARLEY_IB_P_KEY_DEFAULT && (from.traffic_class & 3) != 3 && comes_from_peer(from) &&
          size == PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN;
@@ -91,8 +91,8 @@ bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size)
 
 std::size_t Qp::handle_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size,
                                ConstBytes packets, bool placed) {
-  if (!takes_middles(from, bth, size)) return 0;
-  const Middles middles = in_a_row(bth, size, packets);
+  if (!accepts_middles(from, bth, size)) return 0;
+  const MiddlePackets middles = in_a_row(bth, size, packets);
   const bool response = middles.operation == Operation::read_response_middle;
   const std::size_t taken =
       response ? requester_.handle_middles(now, middles, placed) : responder_.handle_middles(middles, placed);
@@ -104,8 +104,8 @@ std::size_t Qp::handle_middles(Instant now, const PacketFrom& from, const Bth& b
 }
 
 PacketPlacement Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets) {
-  if (!takes_middles(from, bth, size)) return {};
-  const Middles middles = in_a_row(bth, size, packets);
+  if (!accepts_middles(from, bth, size)) return {};
+  const MiddlePackets middles = in_a_row(bth, size, packets);
   PacketPlacement out;
   out.count = middles.operation == Operation::read_response_middle ? requester_.fitting(middles, out.memory)
                                                                    : responder_.fitting(middles, out.memory);
@@ -114,7 +114,7 @@ PacketPlacement Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t
 
 // Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, as
 // far as there is room.
-std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
+std::size_t Responder::fitting(const MiddlePackets& middles, MutBytes& place) {
   const bool write = middles.operation == Operation::write_middle;
   if (middles.psn != wire_psn(expected_) || replies_.full() ||
       arriving_.message != (write ? Message::write : Message::send))
@@ -138,7 +138,7 @@ std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
   return count;
 }
 
-std::size_t Responder::handle_middles(const Middles& middles, bool placed) {
+std::size_t Responder::handle_middles(const MiddlePackets& middles, bool placed) {
   MutBytes place;
   const std::size_t count = fitting(middles, place);
   if (count == 0) return 0;
@@ -155,7 +155,7 @@ std::size_t Responder::handle_middles(const Middles& middles, bool placed) {
 
 // Requester::handle_response and handle_read_response: the next parts of the oldest request, which is a Read whose
 // first part has arrived and whose last part has not.
-std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
+std::size_t Requester::fitting(const MiddlePackets& middles, MutBytes& place) {
   if (middles.psn != wire_psn(una_) || una_ >= sent_end_) return 0;
   const SendWqe& read = sends_.front();
   if (read.kind != SendWqe::Kind::read || read.arrived == 0 || read.first + read.arrived != una_) return 0;
@@ -165,7 +165,7 @@ std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
   return count;
 }
 
-std::size_t Requester::handle_middles(Instant now, const Middles& middles, bool placed) {
+std::size_t Requester::handle_middles(Instant now, const MiddlePackets& middles, bool placed) {
   MutBytes place;
   const std::size_t count = fitting(middles, place);
   if (count == 0) return 0;

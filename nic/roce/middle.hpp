@@ -17,7 +17,7 @@ constexpr bool is_middle(std::uint8_t opcode) {
 
 /// Consecutive packets: the BTH of each equals that of the first, except for the PSN, which counts up; only the last
 /// may ask for an ACK.
-struct Middles {
+struct MiddlePackets {
   wire::ib::Operation operation{};
   std::uint32_t psn = 0;  // PSN of the first
   std::size_t count = 0;

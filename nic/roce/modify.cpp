@@ -61,7 +61,7 @@ Result<void> Qp::modify(const QpAttr& attr) {
     return fail(Errc::wrong_state, "QpAttr::max_rd_atomic is 0; a Read or Atomic that is posted and not sent needs 1");
   const auto path = check_path(attr);
   if (!path) return tl::unexpected(path.error());
-  take(attr, *path);
+  apply(attr, *path);
   const QpState to = attr.state.value_or(qp_.state);
   if (to != qp_.state || attr.state == QpState::reset) go_to(to);
   if (attr.retry_cnt || attr.rnr_retry) requester_.limits_changed();
@@ -70,7 +70,7 @@ Result<void> Qp::modify(const QpAttr& attr) {
   return {};
 }
 
-void Qp::take(const QpAttr& attr, const Path& path) {
+void Qp::apply(const QpAttr& attr, const Path& path) {
 #define PARLEY_X(name) \
   if (attr.name) qp_.attr.name = attr.name;
   PARLEY_QP_ATTRS(PARLEY_X)

@@ -11,7 +11,7 @@
 namespace parley::nic::roce {
 namespace {
 
-constexpr std::uint32_t silent_bit = 1;  // in Told::waiting_notices; no QueuePairEvent::Kind is 0
+constexpr std::uint32_t silent_bit = 1;  // in EventReceiver::waiting_notices; no QueuePairEvent::Kind is 0
 
 constexpr std::uint32_t bit_of(QueuePairEvent::Kind kind) { return 1U << static_cast<unsigned>(kind); }
 
@@ -96,7 +96,7 @@ void Nic::remove(Qp& qp) {
   forget(qp);
 }
 
-void Nic::forget(Told& told) {
+void Nic::forget(EventReceiver& told) {
   std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &told; });
   std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &told; });
 }
@@ -136,11 +136,11 @@ void Nic::leave(const Gid& group) const noexcept {
 }
 
 void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
-  if (qp.type() != QpType::xrc_tgt) return tell(qp, kind);
-  for (Told* handle : qp.handles) tell(*handle, kind);
+  if (qp.type() != QpType::xrc_tgt) return queue_event(qp, kind);
+  for (EventReceiver* handle : qp.handles) queue_event(*handle, kind);
 }
 
-void Nic::tell(Told& told, QueuePairEvent::Kind kind) {
+void Nic::queue_event(EventReceiver& told, QueuePairEvent::Kind kind) {
   const std::uint32_t bit = bit_of(kind);
   if ((told.waiting_notices & bit) == 0) notices.push_back({.what = kind, .qp = &told});
   told.waiting_notices |= bit;
@@ -157,12 +157,12 @@ void Nic::warn(Qp& qp) {
   qp.waiting_notices |= silent_bit;
 }
 
-std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting) {
+std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t EventReceiver::*waiting) {
   if (list.empty()) return std::nullopt;
   const QpNotice notice = list.front();
   list.pop_front();
   const auto* kind = std::get_if<QueuePairEvent::Kind>(&notice.what);
-  static_cast<Told*>(notice.qp)->*waiting &= ~(kind != nullptr ? bit_of(*kind) : silent_bit);
+  static_cast<EventReceiver*>(notice.qp)->*waiting &= ~(kind != nullptr ? bit_of(*kind) : silent_bit);
   return notice;
 }
 

@@ -16,7 +16,7 @@
 namespace parley::nic::roce {
 
 class Qp;
-class Told;
+class EventReceiver;
 
 /// Where to send packets, and where they come from.
 struct Path {
@@ -89,9 +89,9 @@ struct Nic : Counted {
   void notify(Qp& qp, QueuePairEvent::Kind kind);
   /// Reports PeerSilent to a manager.
   void warn(Qp& qp);
-  std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
+  std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t EventReceiver::*waiting);
   /// Drops its pending events.
-  void forget(Told& told);
+  void forget(EventReceiver& told);
 
   DeviceOptions options;
   std::uint32_t port_mtu = 1024;
@@ -121,7 +121,7 @@ struct Nic : Counted {
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
 
  private:
-  void tell(Told& told, QueuePairEvent::Kind kind);
+  void queue_event(EventReceiver& told, QueuePairEvent::Kind kind);
 };
 
 }  // namespace parley::nic::roce

@@ -187,7 +187,7 @@ Result<void> Qp::post_sends(std::span<const SendWr> all) {
   for (std::size_t n = 0; n < all.size(); ++n) {
     auto accepted = accept(all[n]);
     if (accepted) continue;
-    while (n-- > 0) requester_.take_back();
+    while (n-- > 0) requester_.undo_push();
     return accepted;
   }
   // IBA §10.3.1: accepted, and flushed at once.

@@ -80,7 +80,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
   // IBA §11.6.3: the peer sends, so it knows of the connection, even if its RTU was lost.
   if (qp_.state == QpState::rtr && !established_ && qp_.type != QpType::ud) {
     established_ = true;
-    tell(QueuePairEvent::Kind::comm_est);
+    notify(QueuePairEvent::Kind::comm_est);
   }
   if (wire::ib::rule_of(packet.bth.opcode).response) {
     if (!requester_.handle_response(now, packet)) own_failure();
@@ -88,7 +88,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
     responder_.handle_datagram(from, packet);
   } else if (!responder_.handle_request(packet)) {
     to_error();
-    tell(QueuePairEvent::Kind::qp_fatal);
+    notify(QueuePairEvent::Kind::qp_fatal);
   }
   if (responder_.holds_ack()) ack_at_ = std::min(ack_at_, now + qp_.nic->options.ack_delay);
   settle();
@@ -153,7 +153,7 @@ PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out
     // In ERR, where answers are still sent, another failure is ignored.
     if (responder_.transmit(most, to, out, run) == Responder::Sent::failed && qp_.state != QpState::err) {
       to_error();
-      tell(QueuePairEvent::Kind::qp_fatal);
+      notify(QueuePairEvent::Kind::qp_fatal);
     }
   } else if (asks) {
     requester_had_turn_ = true;
@@ -182,7 +182,7 @@ void Qp::settle() {
   qp_.nic->wake(*this, qp_.sends() ? std::min(requester_.deadline(), at) : at);
   if (qp_.state == QpState::sqd && !drain_told_ && !requester_.under_way()) {
     drain_told_ = true;
-    tell(QueuePairEvent::Kind::sq_drained);
+    notify(QueuePairEvent::Kind::sq_drained);
   }
   if (ready()) {
     qp_.nic->mark_dirty(*this);
@@ -198,7 +198,7 @@ void Qp::withdraw(std::uint32_t region) {
   const bool sends = qp_.sends() && requester_.uses(region);
   if (qp_.receives() && responder_.uses(region)) {
     to_error();
-    tell(QueuePairEvent::Kind::qp_fatal);
+    notify(QueuePairEvent::Kind::qp_fatal);
   } else if (sends) {
     qp_.fails({.cause = QpFailure::Cause::local});
     own_failure();
@@ -215,7 +215,7 @@ void Qp::own_failure() {
     qp_.state = QpState::sqe;
     requester_.flush();
   }
-  tell(QueuePairEvent::Kind::qp_fatal);
+  notify(QueuePairEvent::Kind::qp_fatal);
 }
 
 void Qp::to_error() {
@@ -224,7 +224,7 @@ void Qp::to_error() {
   if (qp_.sends()) requester_.flush();
   if (qp_.receives()) responder_.flush();
   // IBA §11.6.3: users of a shared receive queue must know when this queue pair stops taking receives.
-  if (qp_.srq || qp_.type == QpType::xrc_tgt) tell(QueuePairEvent::Kind::qp_last_wqe_reached);
+  if (qp_.srq || qp_.type == QpType::xrc_tgt) notify(QueuePairEvent::Kind::qp_last_wqe_reached);
 }
 
 Result<void> Qp::attach_multicast(const Gid& group) {

@@ -20,12 +20,12 @@
 namespace parley::nic::roce {
 
 /// The receiver of events about a queue pair: itself, or each handle of an XRC_TGT.
-class Told : public RoceQp {
+class EventReceiver : public RoceQp {
  public:
   std::uint32_t waiting_notices = 0, waiting_events = 0;  // bits by QueuePairEvent::Kind
 };
 
-class Qp final : public Told {
+class Qp final : public EventReceiver {
  public:
   explicit Qp(QpContext context);
   ~Qp() override;
@@ -69,7 +69,7 @@ class Qp final : public Told {
   void withdraw(std::uint32_t region);
   Nic& nic() const { return *qp_.nic; }
   const XrcDomainRing* domain() const { return &*qp_.domain; }  // only for an XRC_TGT
-  std::vector<Told*> handles;                                   // of an XRC_TGT: each gets the events
+  std::vector<EventReceiver*> handles;                          // of an XRC_TGT: each gets the events
 
   // For Nic: its index in Nic's lists.
   std::uint32_t slot = 0;
@@ -82,7 +82,7 @@ class Qp final : public Told {
   // modify.cpp
   Result<void> check_values(const QpAttr& attr) const;
   Result<Path> check_path(const QpAttr& attr) const;
-  void take(const QpAttr& attr, const Path& path);
+  void apply(const QpAttr& attr, const Path& path);
   void go_to(QpState to);
   void reset();
 
@@ -104,14 +104,14 @@ class Qp final : public Told {
 
   // qp.cpp
   bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
-  bool takes_middles(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size) const;
+  bool accepts_middles(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size) const;
   bool comes_from_peer(const PacketFrom& from) const;
   bool drop_group(const Gid& group);
   void note_congestion(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
   void write_cnp(PacketTo& to, MutBytes out);
   void to_error();
   void own_failure();
-  void tell(QueuePairEvent::Kind kind) { qp_.nic->notify(*this, kind); }
+  void notify(QueuePairEvent::Kind kind) { qp_.nic->notify(*this, kind); }
   void settle();
 
   QpContext qp_;
@@ -133,7 +133,7 @@ class Qp final : public Told {
 };
 
 /// A handle of an XRC_TGT queue pair, which exists until the last handle is closed (ibv_open_qp).
-class Target final : public Told {
+class Target final : public EventReceiver {
  public:
   explicit Target(std::shared_ptr<Qp> qp) : qp_(std::move(qp)) { qp_->handles.push_back(this); }
   ~Target() override {

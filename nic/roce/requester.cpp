@@ -61,7 +61,7 @@ void Requester::cancel() {
   qp_.send_cq->release();
 }
 
-void Requester::take_back() {
+void Requester::undo_push() {
   unpin(qp_.tables().regions, sends_[sends_.tail() - 1].memory);
   cancel();
 }

@@ -53,7 +53,7 @@ class Requester {
   Result<SendWqe*> push();
   void cancel();
   /// Undoes the last push() whose place was assigned, with its pinned memory; nothing of the request was sent.
-  void take_back();
+  void undo_push();
 
   /// A packet can be sent now, or execute_local() has something to do.
   bool ready() const;
@@ -69,9 +69,9 @@ class Requester {
   bool handle_response(Instant now, const wire::ib::Packet& packet);
   /// RC packets in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first
   /// must go to handle_response().
-  std::size_t handle_middles(Instant now, const Middles& middles, bool placed);
+  std::size_t handle_middles(Instant now, const MiddlePackets& middles, bool placed);
   /// How many of them would be taken, and `place`: the destination, if it is one piece.
-  std::size_t fitting(const Middles& middles, MutBytes& place);
+  std::size_t fitting(const MiddlePackets& middles, MutBytes& place);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
   /// False as for handle_response().
   bool handle_deadline(Instant now);

@@ -55,7 +55,7 @@ Result<void> Responder::post(const RecvWr& wr) {
 
 // A receive for the current message, which keeps it until it is complete. The receive of a lost UC message is reused
 // for the next one.
-bool Responder::take_receive(Receiver& from) {
+bool Responder::consume_receive(Receiver& from) {
   if (arriving_.taken) return true;
   if (from.srq) {
     if (from.srq->posted.empty() || !from.cq->reserve()) return false;
@@ -220,7 +220,7 @@ void Responder::handle_datagram(const PacketFrom& from, const Packet& packet) {
   std::array<std::uint8_t, PARLEY_ROCE_GRH_LEN> network{};
   const std::size_t length = network.size() + packet.payload.size();
   const GrowRing<RecvWqe>& posted = receiver_.srq ? receiver_.srq->posted : receives_;
-  if (posted.empty() || posted.front().memory.length < length || !take_receive(receiver_)) {
+  if (posted.empty() || posted.front().memory.length < length || !consume_receive(receiver_)) {
     ++qp_.device().dropped_receive;
     return;
   }

@@ -29,9 +29,9 @@ class Responder {
   bool handle_request(const wire::ib::Packet& packet);
   /// RC packets in the middle of a Send or Write; returns how many were taken. 0: nothing was done, and the first must
   /// go to handle_request().
-  std::size_t handle_middles(const Middles& middles, bool placed);
+  std::size_t handle_middles(const MiddlePackets& middles, bool placed);
   /// Like Requester::fitting().
-  std::size_t fitting(const Middles& middles, MutBytes& place);
+  std::size_t fitting(const MiddlePackets& middles, MutBytes& place);
   /// A datagram with the right Q_Key.
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 
@@ -121,7 +121,7 @@ class Responder {
   Reply& last_in_order(std::uint64_t at, Psn psn);
 
   // responder.cpp: receives and answers
-  bool take_receive(Receiver& from);
+  bool consume_receive(Receiver& from);
   RecvWqe& receive() { return arriving_.receiver.srq ? arriving_.shared : receives_.front(); }
   WorkCompletion& complete(WcOpcode opcode, WcStatus status, bool solicited = false);
   void forget_message();

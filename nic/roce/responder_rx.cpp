@@ -173,7 +173,7 @@ void Responder::acknowledge(bool may_wait) {
 
 Responder::Refusal Responder::execute_send(const Packet& packet) {
   const Part part = part_of(wire::ib::operation_of(packet.bth.opcode));
-  if (part.begins && !take_receive(receiver_)) return Refusal::rnr;
+  if (part.begins && !consume_receive(receiver_)) return Refusal::rnr;
   const bool short_one = !part.ends && packet.payload.size() < qp_.mtu && packet.bth.pad_count == 0;
   if (!right_size(packet, part, qp_.mtu) && !(short_one && qp_.plays(wire::ib::Departure::takes_short_first)))
     return Refusal::invalid;
@@ -217,7 +217,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
     if (!arriving_.taken) arriving_.receiver = receiver_;
   }
   const bool imm = has_imm(operation);
-  if (imm && !take_receive(receiver_)) return Refusal::rnr;
+  if (imm && !consume_receive(receiver_)) return Refusal::rnr;
   const auto size = static_cast<std::uint32_t>(packet.payload.size());
   const std::uint32_t left = arriving_.length - arriving_.got;
   // IBA §9.7.4.1: the lengths of the packets add up to that of the RETH.

@@ -107,7 +107,7 @@ class FileReader {
 
   void read(std::string_view text) {
     sim::Document document = sim::read_document(text, name_);
-    for (const sim::ScenarioError& error : document.errors) complain(error.line, error.column, error.text);
+    for (const sim::ScenarioError& error : document.errors) add_error(error.line, error.column, error.text);
     if (!document.errors.empty()) return;
     for (const sim::DocEntry& entry : document.root.entries) section(entry);
   }
@@ -116,7 +116,7 @@ class FileReader {
   std::string place(int line, int column) const {
     return line > 0 ? fmt::format("{}:{}:{}", name_, line, column) : std::string(name_);
   }
-  void complain(int line, int column, std::string text) {
+  void add_error(int line, int column, std::string text) {
     out_.errors.push_back({place(line, column), std::move(text)});
   }
 
@@ -132,7 +132,7 @@ class FileReader {
       return unknown(entry, "", home, known, "there are the tables");
     }
     if (entry.value.kind != sim::DocValue::Kind::table)
-      return complain(entry.line, entry.column, fmt::format("{} is a table: write [{}]", entry.key, entry.key));
+      return add_error(entry.line, entry.column, fmt::format("{} is a table: write [{}]", entry.key, entry.key));
     for (const sim::DocEntry& inner : entry.value.entries) key(entry.key, inner);
   }
 
@@ -154,18 +154,18 @@ class FileReader {
   void unknown(const sim::DocEntry& entry, std::string_view where, std::string_view home,
                const std::vector<std::string_view>& known, std::string_view list) {
     const std::string_view meant = sim::nearest(entry.key, known);
-    complain(entry.line, entry.column,
-             fmt::format("'{}' is not a setting{}; {}", entry.key.substr(0, 60), where,
-                         !home.empty()    ? fmt::format("it belongs in [{}]", home)
-                         : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
-                                          : fmt::format("{} {}", list, fmt::join(known, ", "))));
+    add_error(entry.line, entry.column,
+              fmt::format("'{}' is not a setting{}; {}", entry.key.substr(0, 60), where,
+                          !home.empty()    ? fmt::format("it belongs in [{}]", home)
+                          : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
+                                           : fmt::format("{} {}", list, fmt::join(known, ", "))));
   }
 
   void take(const Setting& setting, const sim::DocEntry& entry) {
     auto value = option_text(setting.kind, entry.value);
     if (!value)
-      return complain(entry.line, entry.column,
-                      fmt::format("{} is {}, not {}", setting.name, form_of(setting.kind), describe(entry.value)));
+      return add_error(entry.line, entry.column,
+                       fmt::format("{} is {}, not {}", setting.name, form_of(setting.kind), describe(entry.value)));
     out_.given.push_back({&setting, std::move(*value), Origin::file, place(entry.line, entry.column)});
   }
 
@@ -203,8 +203,9 @@ std::string_view to_string(Origin origin) {
   return "unknown";
 }
 
-const Given* GivenSettings::find(const Setting& setting) const {
-  const auto at = std::find_if(given.begin(), given.end(), [&](const Given& g) { return g.setting == &setting; });
+const SettingValue* GivenSettings::find(const Setting& setting) const {
+  const auto at =
+      std::find_if(given.begin(), given.end(), [&](const SettingValue& g) { return g.setting == &setting; });
   return at == given.end() ? nullptr : &*at;
 }
 
@@ -221,7 +222,7 @@ GivenSettings read_settings(std::string_view file, std::string_view file_name,
       out.errors.push_back({name, fmt::format("{} is {}, not '{}'", setting.name, form_of(setting.kind), *value)});
     else if (value)
       out.given.push_back({&setting, std::move(*value), Origin::environment, name});
-    else if (const Given* given = from_file.find(setting))
+    else if (const SettingValue* given = from_file.find(setting))
       out.given.push_back(*given);
   }
   return out;

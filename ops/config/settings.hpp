@@ -44,7 +44,7 @@ enum class Origin : std::uint8_t { fallback, file, environment, command_line };
 std::string_view to_string(Origin origin);
 
 /// A given value of a setting, in the form that the option takes.
-struct Given {
+struct SettingValue {
   const Setting* setting = nullptr;
   std::string value;
   Origin origin = Origin::fallback;
@@ -58,10 +58,10 @@ struct SettingError {
 };
 
 struct GivenSettings {
-  std::vector<Given> given;  ///< each setting at most once, in the order of the table
+  std::vector<SettingValue> given;  ///< each setting at most once, in the order of the table
   std::vector<SettingError> errors;
 
-  const Given* find(const Setting& setting) const;
+  const SettingValue* find(const Setting& setting) const;
 };
 
 /// The settings of the file and of the environment, which takes precedence. Both are read completely even if they

@@ -21,31 +21,31 @@ void Metrics::begin(const trace::Record& record, Role role) {
   followed_[record.connection] = {.role = role, .begun = record.at, .stage_begun = record.at};
 }
 
-Metrics::Followed* Metrics::find(const trace::Record& record) {
+Metrics::TrackedConnection* Metrics::find(const trace::Record& record) {
   const auto at = followed_.find(record.connection);
   return at == followed_.end() ? nullptr : &at->second;
 }
 
 /// A stage ends, and the next one begins.
-void Metrics::done(Followed& c, Stage stage, Instant at) {
+void Metrics::done(TrackedConnection& c, Stage stage, Instant at) {
   if (c.established) return;
   stage_times_[static_cast<std::size_t>(c.role)][static_cast<std::size_t>(stage)].observe(at - c.stage_begun);
   c.stage_begun = at;
 }
 
-void Metrics::ended(Followed& c) {
+void Metrics::ended(TrackedConnection& c) {
   if (std::exchange(c.established, false)) --open_[static_cast<std::size_t>(c.role)];
 }
 
 void Metrics::forget(const trace::Record& record) {
-  if (Followed* c = find(record)) ended(*c);
+  if (TrackedConnection* c = find(record)) ended(*c);
   followed_.erase(record.connection);
 }
 
 /// A second message of the same kind in one attempt is a duplicate: a set-up has one message of each kind.
 void Metrics::message(const trace::Record& record, std::string_view kind, bool sent) {
   count(messages_[sent], kind);
-  Followed* c = find(record);
+  TrackedConnection* c = find(record);
   const std::size_t at = CountBy<message_words>::index(kind);
   if (sent || c == nullptr || at >= message_words.size()) return;
   const auto bit = static_cast<std::uint16_t>(1U << at);
@@ -53,14 +53,14 @@ void Metrics::message(const trace::Record& record, std::string_view kind, bool s
   c->received |= bit;
 }
 
-struct Metrics::Take {
+struct Metrics::EventVisitor {
   Metrics& m;
   const trace::Record& record;
 
   void operator()(const trace::CmState& e) const {
     if (e.from == "noted") return m.begin(record, Role::initiator);
     if (e.to == "over" || e.to == "gone" || e.to == "moved") return m.forget(record);
-    Followed* c = m.find(record);
+    TrackedConnection* c = m.find(record);
     if (c == nullptr) return;
     // Parley's RoCE sends its REP in this phase. For a NIC, a KernelMessage event reports it.
     if (c->role == Role::responder && e.to == "accepting" && !c->of_kernel) m.done(*c, Stage::reply, record.at);
@@ -84,10 +84,10 @@ struct Metrics::Take {
   }
   void operator()(const trace::Decided& e) const {
     if (!e.accept) count(m.rejects_[1], "rejected");
-    if (Followed* c = m.find(record)) m.done(*c, Stage::decision, record.at);
+    if (TrackedConnection* c = m.find(record)) m.done(*c, Stage::decision, record.at);
   }
   void operator()(const trace::Established&) const {
-    Followed* c = m.find(record);
+    TrackedConnection* c = m.find(record);
     if (c == nullptr || c->established) return;
     const auto role = static_cast<std::size_t>(c->role);
     m.done(*c, Stage::ready, record.at);
@@ -102,21 +102,21 @@ struct Metrics::Take {
   }
   void operator()(const trace::Retrying& e) const {
     count(m.retries_, reason_of(e.why.code));
-    Followed* c = m.find(record);
+    TrackedConnection* c = m.find(record);
     if (c != nullptr) c->stage_begun = record.at, c->received = 0;
   }
   void operator()(const trace::Disconnected&) const {
     ++m.disconnects_;
-    if (Followed* c = m.find(record)) m.ended(*c);
+    if (TrackedConnection* c = m.find(record)) m.ended(*c);
   }
   void operator()(const trace::Lost& e) const {
     count(m.lost_, reason_of(e.why.code));
-    if (Followed* c = m.find(record)) m.ended(*c);
+    if (TrackedConnection* c = m.find(record)) m.ended(*c);
   }
   void operator()(const trace::TimerExpired& e) const { count(m.expired_, e.timer); }
   void operator()(const trace::MpaFrame& e) const {
     m.message(record, e.kind, e.sent);
-    Followed* c = m.find(record);
+    TrackedConnection* c = m.find(record);
     if (c == nullptr) return;
     const bool by_initiator = e.sent == (c->role == Role::initiator);
     if (e.kind == "Request" && by_initiator) m.done(*c, Stage::request, record.at);
@@ -126,12 +126,12 @@ struct Metrics::Take {
   void operator()(const trace::Requested& e) const {
     if (e.device.empty() || m.find(record) != nullptr) return;
     m.begin(record, Role::responder);
-    if (Followed* c = m.find(record)) c->of_kernel = true;
+    if (TrackedConnection* c = m.find(record)) c->of_kernel = true;
   }
   void operator()(const trace::KernelMessage& e) const {
     m.message(record, e.kind, e.sent);
     if (!e.reason.empty() && e.reason != "consumer_reject") count(m.rejs_[e.sent], e.reason);
-    Followed* c = m.find(record);
+    TrackedConnection* c = m.find(record);
     if (c == nullptr) return;
     const bool replies = e.kind == "REP" || e.kind == "Reply";
     // The kernel reports an iWARP device's Request only with the Reply, so that both are in one stage.
@@ -159,6 +159,6 @@ struct Metrics::Take {
   void operator()(const trace::QpState&) const {}
 };
 
-void Metrics::record(const trace::Record& record) { std::visit(Take{*this, record}, record.event); }
+void Metrics::record(const trace::Record& record) { std::visit(EventVisitor{*this, record}, record.event); }
 
 }  // namespace parley::ops

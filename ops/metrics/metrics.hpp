@@ -43,10 +43,11 @@ struct PacketCounts {
 class Metrics final : public trace::Sink {
  public:
   /// What the command does, which determines the metrics.
-  enum class Of : std::uint8_t { connections, negotiations };
+  enum class CommandKind : std::uint8_t { connections, negotiations };
 
   /// `version` appears in parley_build_info.
-  explicit Metrics(std::string version, Of of = Of::connections) : version_(std::move(version)), of_(of) {
+  explicit Metrics(std::string version, CommandKind of = CommandKind::connections)
+      : version_(std::move(version)), of_(of) {
     up_to = trace::Level::trace;
   }
 
@@ -66,7 +67,7 @@ class Metrics final : public trace::Sink {
   static constexpr std::size_t roles = 2, stages = 7;
 
   /// A connection from its first to its last event.
-  struct Followed {
+  struct TrackedConnection {
     Role role = Role::initiator;
     Instant begun{};
     Instant stage_begun{};
@@ -75,12 +76,12 @@ class Metrics final : public trace::Sink {
     bool of_kernel = false;  ///< the request was reported by a NIC's kernel
   };
 
-  struct Take;  ///< a visitor of events
-  friend struct Take;
+  struct EventVisitor;  ///< a visitor of events
+  friend struct EventVisitor;
   void begin(const trace::Record& record, Role role);
-  Followed* find(const trace::Record& record);
-  void done(Followed& c, Stage stage, Instant at);
-  void ended(Followed& c);
+  TrackedConnection* find(const trace::Record& record);
+  void done(TrackedConnection& c, Stage stage, Instant at);
+  void ended(TrackedConnection& c);
   void forget(const trace::Record& record);
   void message(const trace::Record& record, std::string_view kind, bool sent);
 
@@ -92,9 +93,9 @@ class Metrics final : public trace::Sink {
 
   using Direction = std::array<CountBy<message_words>, 2>;  ///< [sent]
   std::string version_;
-  Of of_;
+  CommandKind of_;
   NegMetrics negotiations_;
-  std::unordered_map<std::uint64_t, Followed> followed_;
+  std::unordered_map<std::uint64_t, TrackedConnection> followed_;
   Direction messages_{};
   CountBy<message_words> duplicates_{};
   std::array<CountBy<opcode_words>, 2> fpdus_{}, octets_{};  ///< [sent]

@@ -49,7 +49,7 @@ std::string Metrics::text() const {
   out.family("parley_build_info", Type::gauge, "Always 1; the label has the version.");
   out.sample({{"version", version_}}, 1);
   const auto packets = packets_ ? std::optional(packets_()) : std::nullopt;
-  if (of_ == Of::negotiations) {
+  if (of_ == CommandKind::negotiations) {
     negotiations_.write(out);
     write_turned_away(out);
     if (packets) write_packets(out, *packets);

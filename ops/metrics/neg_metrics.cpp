@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 2> next_addresses{"same", "backup"};
 
 }  // namespace
 
-struct NegMetrics::Take {
+struct NegMetrics::EventVisitor {
   NegMetrics& m;
   const trace::Record& record;
 
@@ -33,13 +33,13 @@ struct NegMetrics::Take {
     if (e.kind == "Hello" && !e.sent) m.done(record, Stage::hello);
   }
   void operator()(const trace::NegStage& e) const {
-    const Followed* dial = m.find(record);
+    const TrackedNegotiation* dial = m.find(record);
     // A dial enters the stage info when its connection is established.
     if (dial != nullptr && dial->role == 0 && e.to == "info") m.done(record, Stage::transport);
     if (e.from == "info") m.done(record, Stage::info);
     if (e.from == "ready") m.done(record, Stage::ready);
     if (e.from == "done") m.done(record, Stage::done);
-    if (Followed* s = m.find(record)) s->stage_begun = record.at;
+    if (TrackedNegotiation* s = m.find(record)) s->stage_begun = record.at;
   }
   void operator()(const trace::NegRefused& e) const { ++m.refused_[CountBy<problem_words>::index(e.problem)]; }
   void operator()(const trace::NegAgreed&) const { m.forget(record, true); }
@@ -56,21 +56,21 @@ struct NegMetrics::Take {
   void operator()(const E&) const {}
 };
 
-NegMetrics::Followed* NegMetrics::find(const trace::Record& record) {
+NegMetrics::TrackedNegotiation* NegMetrics::find(const trace::Record& record) {
   const auto at = followed_.find(record.connection);
   return at == followed_.end() ? nullptr : &at->second;
 }
 
 /// A stage ends, and the next one begins.
 void NegMetrics::done(const trace::Record& record, Stage stage) {
-  Followed* s = find(record);
+  TrackedNegotiation* s = find(record);
   if (s == nullptr) return;
   stage_times_[s->role][static_cast<std::size_t>(stage)].observe(record.at - s->stage_begun);
   s->stage_begun = record.at;
 }
 
 bool NegMetrics::forget(const trace::Record& record, bool agreed) {
-  const Followed* s = find(record);
+  const TrackedNegotiation* s = find(record);
   if (s == nullptr) return false;
   --open_[s->role];
   if (agreed) {
@@ -81,7 +81,7 @@ bool NegMetrics::forget(const trace::Record& record, bool agreed) {
   return true;
 }
 
-void NegMetrics::record(const trace::Record& record) { std::visit(Take{*this, record}, record.event); }
+void NegMetrics::record(const trace::Record& record) { std::visit(EventVisitor{*this, record}, record.event); }
 
 void NegMetrics::write(Exposition& out) const {
   const auto by_role = [&out](std::string_view name, Type type, std::string_view help, const auto& counts) {

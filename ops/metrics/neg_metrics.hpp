@@ -25,18 +25,18 @@ class NegMetrics {
   enum class Stage : std::uint8_t { transport, hello, info, ready, done };
   static constexpr std::size_t roles = 2, stages = 5;
 
-  struct Followed {
+  struct TrackedNegotiation {
     std::size_t role = 0;
     Instant begun{}, stage_begun{};
   };
 
-  struct Take;  ///< a visitor of events
-  friend struct Take;
-  Followed* find(const trace::Record& record);
+  struct EventVisitor;  ///< a visitor of events
+  friend struct EventVisitor;
+  TrackedNegotiation* find(const trace::Record& record);
   void done(const trace::Record& record, Stage stage);
   bool forget(const trace::Record& record, bool agreed);
 
-  std::unordered_map<std::uint64_t, Followed> followed_;
+  std::unordered_map<std::uint64_t, TrackedNegotiation> followed_;
   std::array<std::uint64_t, roles> started_{}, agreed_{}, open_{};
   std::array<CountBy<neg_message_words>, 2> messages_{};  ///< [sent]
   CountBy<problem_words> refused_{};

@@ -8,15 +8,15 @@
 namespace parley::ops {
 
 #define PARLEY_X(name, value, tagged, qn, text) {text, #name},
-const Words<12> opcode_words{{PARLEY_RDMAP_OPCODES(PARLEY_X)}};
+const LabelNames<12> opcode_words{{PARLEY_RDMAP_OPCODES(PARLEY_X)}};
 #undef PARLEY_X
 
 #define PARLEY_X(name, text) {#name, #name},
-const Words<28> reason_words{{PARLEY_ERRC(PARLEY_X)}};
+const LabelNames<28> reason_words{{PARLEY_ERRC(PARLEY_X)}};
 #undef PARLEY_X
 
 #define PARLEY_X(name, value, layer, text) {#name, #name},
-const Words<15> problem_words{{PARLEY_NEG_ERRORS(PARLEY_X)}};
+const LabelNames<15> problem_words{{PARLEY_NEG_ERRORS(PARLEY_X)}};
 #undef PARLEY_X
 
 std::string_view reason_of(const std::error_code& code) {

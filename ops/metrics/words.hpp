@@ -11,12 +11,12 @@
 namespace parley::ops {
 
 /// A name in the trace and the corresponding label.
-struct Word {
+struct LabelName {
   std::string_view traced, label;
 };
 
 template <std::size_t N>
-using Words = std::array<Word, N>;
+using LabelNames = std::array<LabelName, N>;
 
 inline constexpr std::string_view other_word = "other";
 
@@ -41,88 +41,89 @@ class CountBy {
 };
 
 /// Messages of MPA, and of the InfiniBand CM as the kernel's events imply them.
-inline constexpr Words<15> message_words{{{"Request", "mpa_request"},
-                                          {"Reply", "mpa_reply"},
-                                          {"Rtr", "mpa_rtr"},
-                                          {"send", "rtr_send"},
-                                          {"write", "rtr_write"},
-                                          {"read", "rtr_read"},
-                                          {"Terminate", "terminate"},
-                                          {"REQ", "ib_req"},
-                                          {"REP", "ib_rep"},
-                                          {"RTU", "ib_rtu"},
-                                          {"REJ", "ib_rej"},
-                                          {"DREQ", "ib_dreq"},
-                                          {"DREP", "ib_drep"},
-                                          {"SIDR_REQ", "ib_sidr_req"},
-                                          {"SIDR_REP", "ib_sidr_rep"}}};
+inline constexpr LabelNames<15> message_words{{{"Request", "mpa_request"},
+                                               {"Reply", "mpa_reply"},
+                                               {"Rtr", "mpa_rtr"},
+                                               {"send", "rtr_send"},
+                                               {"write", "rtr_write"},
+                                               {"read", "rtr_read"},
+                                               {"Terminate", "terminate"},
+                                               {"REQ", "ib_req"},
+                                               {"REP", "ib_rep"},
+                                               {"RTU", "ib_rtu"},
+                                               {"REJ", "ib_rej"},
+                                               {"DREQ", "ib_dreq"},
+                                               {"DREP", "ib_drep"},
+                                               {"SIDR_REQ", "ib_sidr_req"},
+                                               {"SIDR_REP", "ib_sidr_rep"}}};
 
 /// The opcodes' texts in wire/rdmap (RFC 5040 §4.3, RFC 7306).
-extern const Words<12> opcode_words;
+extern const LabelNames<12> opcode_words;
 
 /// The steps of a set-up, and the steps after it.
-inline constexpr Words<13> step_words{{{"resolve", "resolve"},
-                                       {"resolve_addr", "resolve_addr"},
-                                       {"resolve_route", "resolve_route"},
-                                       {"wait_ready", "wait_ready"},
-                                       {"tcp_connect", "tcp_connect"},
-                                       {"send_request", "send_request"},
-                                       {"wait_request", "wait_request"},
-                                       {"ulp_decision", "ulp_decision"},
-                                       {"wait_reply", "wait_reply"},
-                                       {"send_rtr", "send_rtr"},
-                                       {"wait_rtr", "wait_rtr"},
-                                       {"wait_first_fpdu", "wait_first_fpdu"},
-                                       {"data", "data"}}};
+inline constexpr LabelNames<13> step_words{{{"resolve", "resolve"},
+                                            {"resolve_addr", "resolve_addr"},
+                                            {"resolve_route", "resolve_route"},
+                                            {"wait_ready", "wait_ready"},
+                                            {"tcp_connect", "tcp_connect"},
+                                            {"send_request", "send_request"},
+                                            {"wait_request", "wait_request"},
+                                            {"ulp_decision", "ulp_decision"},
+                                            {"wait_reply", "wait_reply"},
+                                            {"send_rtr", "send_rtr"},
+                                            {"wait_rtr", "wait_rtr"},
+                                            {"wait_first_fpdu", "wait_first_fpdu"},
+                                            {"data", "data"}}};
 
-inline constexpr Words<14> timer_words{{{"tcp_connect", "tcp_connect"},
-                                        {"resolve_addr", "resolve_addr"},
-                                        {"resolve_route", "resolve_route"},
-                                        {"wait_ready", "wait_ready"},
-                                        {"settle", "settle"},
-                                        {"back_off", "back_off"},
-                                        {"wait_request", "wait_request"},
-                                        {"ulp_decision", "ulp_decision"},
-                                        {"wait_reply", "wait_reply"},
-                                        {"wait_rtr_frame", "wait_rtr_frame"},
-                                        {"wait_first_fpdu", "wait_first_fpdu"},
-                                        {"hold", "hold"},
-                                        {"half_close", "half_close"},
-                                        {"linger", "linger"}}};
+inline constexpr LabelNames<14> timer_words{{{"tcp_connect", "tcp_connect"},
+                                             {"resolve_addr", "resolve_addr"},
+                                             {"resolve_route", "resolve_route"},
+                                             {"wait_ready", "wait_ready"},
+                                             {"settle", "settle"},
+                                             {"back_off", "back_off"},
+                                             {"wait_request", "wait_request"},
+                                             {"ulp_decision", "ulp_decision"},
+                                             {"wait_reply", "wait_reply"},
+                                             {"wait_rtr_frame", "wait_rtr_frame"},
+                                             {"wait_first_fpdu", "wait_first_fpdu"},
+                                             {"hold", "hold"},
+                                             {"half_close", "half_close"},
+                                             {"linger", "linger"}}};
 
 /// Why a connection manager, not a program, rejected a connection: a REJ's reason (IBA 1.x §12.6.7.2).
-inline constexpr Words<16> rej_words{{{"no_qp", "no_qp"},
-                                      {"no_eec", "no_eec"},
-                                      {"no_resources", "no_resources"},
-                                      {"timeout", "timeout"},
-                                      {"unsupported_request", "unsupported_request"},
-                                      {"invalid_comm_id", "invalid_comm_id"},
-                                      {"invalid_service_id", "invalid_service_id"},
-                                      {"invalid_transport_type", "invalid_transport_type"},
-                                      {"stale_connection", "stale_connection"},
-                                      {"invalid_gid", "invalid_gid"},
-                                      {"invalid_lid", "invalid_lid"},
-                                      {"redirect", "redirect"},
-                                      {"port_redirect", "port_redirect"},
-                                      {"invalid_mtu", "invalid_mtu"},
-                                      {"insufficient_resources", "insufficient_resources"},
-                                      {"duplicate_comm_id", "duplicate_comm_id"}}};
+inline constexpr LabelNames<16> rej_words{{{"no_qp", "no_qp"},
+                                           {"no_eec", "no_eec"},
+                                           {"no_resources", "no_resources"},
+                                           {"timeout", "timeout"},
+                                           {"unsupported_request", "unsupported_request"},
+                                           {"invalid_comm_id", "invalid_comm_id"},
+                                           {"invalid_service_id", "invalid_service_id"},
+                                           {"invalid_transport_type", "invalid_transport_type"},
+                                           {"stale_connection", "stale_connection"},
+                                           {"invalid_gid", "invalid_gid"},
+                                           {"invalid_lid", "invalid_lid"},
+                                           {"redirect", "redirect"},
+                                           {"port_redirect", "port_redirect"},
+                                           {"invalid_mtu", "invalid_mtu"},
+                                           {"insufficient_resources", "insufficient_resources"},
+                                           {"duplicate_comm_id", "duplicate_comm_id"}}};
 
 /// Messages of a negotiation; raw: a message of a variant without headers.
-inline constexpr Words<5> neg_message_words{
+inline constexpr LabelNames<5> neg_message_words{
     {{"Hello", "hello"}, {"Welcome", "welcome"}, {"Turn", "turn"}, {"Abort", "abort"}, {"raw", "raw"}}};
-inline constexpr Words<4> neg_stage_words{{{"none", "none"}, {"info", "info"}, {"ready", "ready"}, {"done", "done"}}};
+inline constexpr LabelNames<4> neg_stage_words{
+    {{"none", "none"}, {"info", "info"}, {"ready", "ready"}, {"done", "done"}}};
 /// Why a negotiation failed: the names in include/parley/wire/neg.h.
-extern const Words<15> problem_words;
+extern const LabelNames<15> problem_words;
 
 /// The exhausted limit when a peer was turned away.
-inline constexpr Words<4> limit_words{{{"pending_max", "pending_max"},
-                                       {"endpoints_max", "endpoints_max"},
-                                       {"streams_max", "streams_max"},
-                                       {"sessions_max", "sessions_max"}}};
+inline constexpr LabelNames<4> limit_words{{{"pending_max", "pending_max"},
+                                            {"endpoints_max", "endpoints_max"},
+                                            {"streams_max", "streams_max"},
+                                            {"sessions_max", "sessions_max"}}};
 
 /// The name of an Errc, "timed_out"; other_word for codes of other categories.
 std::string_view reason_of(const std::error_code& code);
-extern const Words<28> reason_words;
+extern const LabelNames<28> reason_words;
 
 }  // namespace parley::ops

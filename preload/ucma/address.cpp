@@ -73,7 +73,7 @@ int Core::conflict(const Id& id, const Address& local, bool reuse) const {
   return 0;
 }
 
-int Core::take_port(const Id& id, Address& local) {
+int Core::reserve_port(const Id& id, Address& local) {
   if (local.port != 0) return conflict(id, local, id.reuse);
   constexpr std::uint32_t many = last_port - first_port + 1;
   const auto start = static_cast<std::uint32_t>(rng_.below(many));
@@ -88,7 +88,7 @@ int Core::bind_to(Id& id, const Address& local) {
   if (id.state != IdState::idle) return EINVAL;
   if (!local.is_any() && !index_of(local)) return EADDRNOTAVAIL;
   Address bound = local;
-  if (const int wrong = take_port(id, bound)) return wrong;
+  if (const int wrong = reserve_port(id, bound)) return wrong;
   attach(id, bound);
   id.state = IdState::bound;
   return 0;

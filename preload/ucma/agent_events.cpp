@@ -36,7 +36,7 @@ bool serves(const Id& listener, cm::ibcm::QpType type) {
 
 }  // namespace
 
-void Core::take_events(Instant now) {
+void Core::handle_events(Instant now) {
   while (auto event = agent_.poll_event()) std::visit([&](const auto& it) { on(now, it); }, *event);
 }
 

@@ -80,7 +80,7 @@ int Core::write(Instant now, Host& host, File file, ConstBytes command) {
   if (known->handler == nullptr) return ENOSYS;
   const int result = (this->*known->handler)(
       {.now = now, .host = host, .file = file, .in = command.first(header.in), .room = header.out});
-  take_events(now);
+  handle_events(now);
   return result;
 }
 
@@ -120,7 +120,7 @@ std::size_t Core::events(File file) const {
 
 void Core::handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad) {
   agent_.handle_mad(now, from, mad);
-  take_events(now);
+  handle_events(now);
 }
 
 void Core::handle_deadline(Instant now) {
@@ -131,7 +131,7 @@ void Core::handle_deadline(Instant now) {
     const int wrong = id.datagrams() ? request_service(now, id) : request(now, id);
     if (wrong != 0) push(id, static_cast<std::uint32_t>(What::unreachable), -wrong);
   }
-  take_events(now);
+  handle_events(now);
 }
 
 Id& Core::make_id(File file, std::uint16_t space, std::uint8_t qp_type) {

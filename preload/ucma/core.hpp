@@ -124,7 +124,7 @@ class Core {
   int query(const Call& call);
   int listen(const Call& call);
   int bind_to(Id& id, const Address& local);
-  int take_port(const Id& id, Address& local);
+  int reserve_port(const Id& id, Address& local);
   int conflict(const Id& id, const Address& local, bool reuse) const;
   int resolve_to(const Call& call, Id& id, const std::optional<Address>& source, Address peer);
   std::optional<Address> choose_source(Host& host, const Address& peer) const;
@@ -153,7 +153,7 @@ class Core {
   int join(const Call& call, const rdma_ucm_join_mcast& asked, const Address& group);
 
   // agent_events.cpp: events of the CM
-  void take_events(Instant now);
+  void handle_events(Instant now);
   Id* by_cm(cm::ibcm::ConnectionId cm);
   Id* listener_for(std::uint64_t service, const Address& local);
   Id* admit(Instant now, std::uint64_t service, const cm::ibcm::MadFrom& from, cm::ibcm::ConnectionId cm,

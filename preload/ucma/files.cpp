@@ -104,14 +104,14 @@ class Connections final : public Manager {
     for (const auto& [fd, bell] : bells) core.close(now, fd);
   }
 
-  void open(int fd, Bell& bell) {
+  void open(int fd, EventDescriptor& bell) {
     // The state of a lost file with this number, which another thread's close_lost() has taken, but not closed yet.
     if (bells.contains(fd)) core.close(clock_now(), fd);
     core.open(fd);
     bells.insert_or_assign(fd, &bell);
   }
   /// False: the number is another file's.
-  bool close(int fd, const Bell& bell) {
+  bool close(int fd, const EventDescriptor& bell) {
     const auto at = bells.find(fd);
     if (at == bells.end() || at->second != &bell) return false;
     core.close(clock_now(), fd);
@@ -120,7 +120,7 @@ class Connections final : public Manager {
   }
 
   Core core;
-  std::map<int, Bell*> bells;  // of the open files
+  std::map<int, EventDescriptor*> bells;  // of the open files
 
  private:
   nic::roce::MadIn in_;
@@ -132,7 +132,7 @@ class Connections final : public Manager {
 struct Files::Opened {
   std::shared_ptr<Engine> engine;
   Connections* connections = nullptr;  // the engine's
-  Bell bell;
+  EventDescriptor bell;
   pid_t process = ::getpid();
   struct stat socket {};  // the descriptor's, as long as it is this file's
 
@@ -215,7 +215,7 @@ std::shared_ptr<Files::Opened> Files::find(int fd) {
 int Files::open(int flags) {
   auto running = engine();
   if (!running) {
-    tell(std::string("open ") + path, words_of(running.error()));
+    print_line(std::string("open ") + path, words_of(running.error()));
     (void)refused("open", running.error());
     return -1;
   }
@@ -252,7 +252,7 @@ ssize_t Files::write(int fd, const void* octets, std::size_t size) {
         engine.with([&](Device&) { return opened->connections->core.write(clock_now(), program, fd, command); });
     if (wrong == 0) return static_cast<ssize_t>(size);
     if (wrong != EAGAIN) return refused(Core::name_of(command), wrong, std::strerror(wrong)), -1;
-    if (!Bell::wait(fd)) return -1;
+    if (!EventDescriptor::wait(fd)) return -1;
   }
 }
 

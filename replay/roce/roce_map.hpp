@@ -35,8 +35,8 @@ class RoceMap {
   std::uint32_t request_psn(std::uint32_t recorded) const { return (recorded + psn_shift_) & 0xFFFFFF; }
   std::uint32_t recorded_psn(std::uint32_t live) const { return (live - psn_shift_) & 0xFFFFFF; }
 
-  void know_r_key(std::uint32_t recorded, std::uint32_t live) { memory_.learn_stag(recorded, live); }
-  void know_va(std::uint32_t r_key, std::uint64_t recorded, std::uint64_t live) {
+  void set_live_r_key(std::uint32_t recorded, std::uint32_t live) { memory_.learn_stag(recorded, live); }
+  void set_live_va(std::uint32_t r_key, std::uint64_t recorded, std::uint64_t live) {
     memory_.learn_to(r_key, recorded, live);
   }
 

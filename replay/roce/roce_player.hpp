@@ -37,8 +37,10 @@ class RocePlayer {
   void fail(const std::string& why);
 
   /// Memory of the live side that the caller knows although it is not announced on the wire.
-  void know_r_key(std::uint32_t recorded, std::uint32_t live) { map_.know_r_key(recorded, live); }
-  void know_va(std::uint32_t r_key, std::uint64_t recorded, std::uint64_t live) { map_.know_va(r_key, recorded, live); }
+  void set_live_r_key(std::uint32_t recorded, std::uint32_t live) { map_.set_live_r_key(recorded, live); }
+  void set_live_va(std::uint32_t r_key, std::uint64_t recorded, std::uint64_t live) {
+    map_.set_live_va(r_key, recorded, live);
+  }
 
   /// The address on which it listens, once known.
   const std::optional<Address>& local() const { return local_; }
@@ -54,7 +56,7 @@ class RocePlayer {
     std::uint32_t psn = 0;
     Bytes octets;
   };
-  struct Heard {
+  struct ReceivedMad {
     Bytes mad;
     unsigned answered_again = 0;
   };
@@ -71,9 +73,9 @@ class RocePlayer {
 
   void drain();
   void keep(RoceStep live);
-  void take_message(RoceStep live);
-  void take_response(RoceStep live);
-  bool take_request(const RoceStep& live);
+  void on_cm_message(RoceStep live);
+  void on_response(RoceStep live);
+  bool on_request(const RoceStep& live);
   bool is_first_ask(const RoceStep& live, const Address& from, const Address& to);
   bool is_next(wire::ib::CmMessageType type) const;
   bool expects_nak() const;
@@ -101,12 +103,12 @@ class RocePlayer {
   Instant before_{}, paced_{};                 // when the previous packet was recorded, and when it was played or met
   std::size_t next_ = 0;                       // the current step
   std::array<std::deque<RoceStep>, 3> heard_;  // by lane, not compared yet
-  std::map<wire::ib::CmMessageType, Heard> messages_;  // the newest of each type
-  std::map<wire::ib::CmMessageType, Bytes> answers_;   // our answers to messages of that type
-  std::optional<Bytes> last_message_;                  // our last message that needs an answer
-  std::deque<Sent> unacked_;                           // our unacknowledged requests, in order
-  std::optional<std::uint32_t> acked_;                 // the highest of our PSNs that is acknowledged
-  std::optional<std::uint32_t> next_psn_;              // the expected PSN of the live side's next request
+  std::map<wire::ib::CmMessageType, ReceivedMad> messages_;  // the newest of each type
+  std::map<wire::ib::CmMessageType, Bytes> answers_;         // our answers to messages of that type
+  std::optional<Bytes> last_message_;                        // our last message that needs an answer
+  std::deque<Sent> unacked_;                                 // our unacknowledged requests, in order
+  std::optional<std::uint32_t> acked_;                       // the highest of our PSNs that is acknowledged
+  std::optional<std::uint32_t> next_psn_;                    // the expected PSN of the live side's next request
   std::optional<Bytes> last_ack_;
   Instant resend_at_ = never;  // when to retransmit from resend_psn_, after a NAK
   std::uint32_t resend_psn_ = 0;

@@ -26,9 +26,9 @@ bool is_reliable(const RoceStep& step) {
 
 /// The message that this one answers.
 std::optional<CmMessageType> answered_by(const wire::ib::CmMessage& message) {
-  const auto about = [](wire::ib::CmAbout what) -> std::optional<CmMessageType> {
-    if (what == wire::ib::CmAbout::req) return CmMessageType::req;
-    if (what == wire::ib::CmAbout::rep) return CmMessageType::rep;
+  const auto about = [](wire::ib::CmSubject what) -> std::optional<CmMessageType> {
+    if (what == wire::ib::CmSubject::req) return CmMessageType::req;
+    if (what == wire::ib::CmSubject::rep) return CmMessageType::rep;
     return std::nullopt;
   };
   switch (message.type()) {
@@ -76,10 +76,10 @@ void RocePlayer::drain() {
     }
     live.octets = std::move(in.octets);
     if (live.cm && (live_ || is_first_ask(live, in.from, in.to)))
-      take_message(std::move(live));
+      on_cm_message(std::move(live));
     else if (live_ && !live.cm && live.is_response())
-      take_response(std::move(live));
-    else if (live_ && !live.cm && take_request(live))
+      on_response(std::move(live));
+    else if (live_ && !live.cm && on_request(live))
       keep(std::move(live));
   }
 }
@@ -101,12 +101,12 @@ void RocePlayer::keep(RoceStep live) {
   if (lane.size() < heard_max) lane.push_back(std::move(live));
 }
 
-void RocePlayer::take_message(RoceStep live) {
+void RocePlayer::on_cm_message(RoceStep live) {
   const CmMessageType type = live.cm->type();
   const bool asks = type == CmMessageType::req || type == CmMessageType::sidr_req;
   Bytes mad(PARLEY_IB_MAD_LEN);
   live.cm->emit(mad);
-  const auto [it, fresh] = messages_.try_emplace(type, Heard{mad, 0});
+  const auto [it, fresh] = messages_.try_emplace(type, ReceivedMad{mad, 0});
   if (!fresh && it->second.mad == mad) {
     // A retransmission: the answer was lost, or is late.
     const auto answer = answers_.find(type);
@@ -145,7 +145,7 @@ bool RocePlayer::expects_nak() const {
                      [this](const RoceStep& s) { return s.from != side_ && !s.again && s.is_nak(); });
 }
 
-void RocePlayer::take_response(RoceStep live) {
+void RocePlayer::on_response(RoceStep live) {
   const wire::ib::Packet p = live.packet();
   if (!live.is_nak()) {
     const bool answer = live.operation() != Operation::acknowledge;
@@ -169,7 +169,7 @@ void RocePlayer::take_response(RoceStep live) {
 }
 
 /// Whether it is the queue pair's next request; it executes no other (IBA §9.7.3).
-bool RocePlayer::take_request(const RoceStep& live) {
+bool RocePlayer::on_request(const RoceStep& live) {
   if (!is_reliable(live)) return true;
   const wire::ib::Packet p = live.packet();
   if (next_psn_ && p.bth.psn != *next_psn_) {

@@ -65,9 +65,9 @@ class RoceGatherer {
 };
 
 /// The packets that one side has sent so far.
-class SentBefore {
+class SentPackets {
  public:
-  explicit SentBefore(std::uint32_t path_mtu) : path_mtu_(path_mtu) {}
+  explicit SentPackets(std::uint32_t path_mtu) : path_mtu_(path_mtu) {}
 
   /// Adds a packet. True: it was sent before.
   bool add(const RoceStep& step) {
@@ -105,9 +105,9 @@ class SentBefore {
 // Marks the effects of packet loss, which are not part of the conversation: NAKs for missing PSNs, and retransmissions
 // because of them. A retransmission after an RNR NAK, and the answer to it, are steps of their own.
 void mark_repeated(std::vector<RoceStep>& steps, std::uint32_t path_mtu) {
-  std::array<SentBefore, 2> sent{SentBefore(path_mtu), SentBefore(path_mtu)};
+  std::array<SentPackets, 2> sent{SentPackets(path_mtu), SentPackets(path_mtu)};
   for (RoceStep& step : steps) {
-    SentBefore &mine = sent[index_of(step.from)], &theirs = sent[index_of(capture::other(step.from))];
+    SentPackets &mine = sent[index_of(step.from)], &theirs = sent[index_of(capture::other(step.from))];
     step.again = step.octets.front() == PARLEY_IB_OPCODE_CNP || mine.add(step);
     if (!step.is_nak()) continue;
     const wire::ib::Packet p = step.packet();

@@ -20,7 +20,7 @@ class Compare {
   void parameters(const End& i, const End& r) {
     const mpa::Parameters& a = i.parameters;
     const mpa::Parameters& b = r.parameters;
-    const Instant at = r.find(Told::established)->at;
+    const Instant at = r.find(CmEventKind::established)->at;
     equal(at, "the revision", a.revision, b.revision, "RFC 5044 §7.1.1");
     equal(at, "the use of CRC", a.crc, b.crc, "RFC 5044 §7.1.1");
     equal(at, "markers towards the responder", a.tx_markers, b.rx_markers, "RFC 5044 §4.3");
@@ -36,7 +36,7 @@ class Compare {
   /// RoCE: each end's queue pair, and what the peer knows of it.
   void queue_pairs(const End& i, const End& r) {
     const ib::Parameters &a = *i.ib, &b = *r.ib;
-    const Instant at = r.find(Told::established)->at;
+    const Instant at = r.find(CmEventKind::established)->at;
     equal(at, "the responder's queue pair", a.remote_qp_num, b.qp_num, "IBA §12.6.8");
     if (!attempt_.datagrams) {  // their responder does not know its peer's queue pair, and there is no path MTU
       equal(at, "the initiator's queue pair", a.qp_num, b.remote_qp_num, "IBA §12.6.8");
@@ -52,8 +52,8 @@ class Compare {
     const std::string_view rule = padded ? "IBA §12.6.5" : "RFC 5044 §7.1.1";
     if (!same(r.private_data_got, i.private_data_given, padded))
       add(r.told.front().at, "the responder got other private data than the Request was given", rule);
-    const CmEventRecord* up = i.find(Told::established);
-    const CmEventRecord* no = i.find(Told::rejected);
+    const CmEventRecord* up = i.find(CmEventKind::established);
+    const CmEventRecord* no = i.find(CmEventKind::rejected);
     if ((up != nullptr && r.accepted) || (no != nullptr && r.refused)) {
       if (!same(i.private_data_got, r.private_data_given, padded))
         add((up != nullptr ? up : no)->at, "the initiator got other private data than the Reply was given", rule);
@@ -116,7 +116,7 @@ void check_graceful(const End& end, const End* other, std::string_view name, std
   if (other != nullptr && !other->over()) return;  // reported by check_alone, or not reported yet
   // An end that waits for a FIN for at most its linger cannot know that the other has sent one (two generals problem).
   if (other != nullptr && (other->failed_in_close() || other->left_when_done())) return;
-  compare.add(end.find(Told::disconnected)->at,
+  compare.add(end.find(CmEventKind::disconnected)->at,
               fmt::format("{} was notified of a graceful end, but {} {}", name, other_name, ending(other)),
               "RFC 5044 §7.2");
 }
@@ -139,7 +139,7 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
   }
   if (!ended) return;
   if (i.established() && r == nullptr && !attempt.corrupted && !quirky)
-    compare.add(i.find(Told::established)->at,
+    compare.add(i.find(CmEventKind::established)->at,
                 "the initiator was notified of Established, but no responder heard of it");
   check_alone(i, r, "the initiator", "the responder", now, compare);
   if (r != nullptr) check_alone(*r, &i, "the responder", "the initiator", now, compare);
@@ -152,7 +152,7 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
 // IBA §12.9: an ended connection is remembered for its timewait. A late copy of its REQ in that time must not reach the
 // user.
 void check_timewait(const Attempt& attempt, Judge& judge) {
-  if (!attempt.roce || attempt.corrupted || attempt.initiator.find(Told::retrying) != nullptr) return;
+  if (!attempt.roce || attempt.corrupted || attempt.initiator.find(CmEventKind::retrying) != nullptr) return;
   constexpr Duration least = std::chrono::milliseconds(100);  // ibcm::AgentOptions::timewait_min
   Compare compare(attempt, judge);
   const auto& ib = attempt.initiator.ib;
@@ -162,7 +162,7 @@ void check_timewait(const Attempt& attempt, Judge& judge) {
   for (std::size_t i = 1; i < attempt.responders.size(); ++i) {
     const End &before = *attempt.responders[i - 1], &again = *attempt.responders[i];
     if (before.crashed || before.dropped || before.refused || before.incarnation != again.incarnation) continue;
-    const CmEventRecord* answered = before.find(Told::established);
+    const CmEventRecord* answered = before.find(CmEventKind::established);
     const bool forgotten = attempt.datagrams
                                ? answered != nullptr && again.told.front().at - answered->at >= answer_kept
                                : before.over() && again.told.front().at - before.told.back().at >= timewait;

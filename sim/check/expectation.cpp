@@ -12,11 +12,11 @@ constexpr std::string_view expectation_checker = "expectation";
 bool left(const End& end) { return end.over() || end.stopped; }
 
 /// Empty if this end was up, transferred everything and ended as asked; else what is missing.
-std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched, bool roce) {
+std::string lacks_establishment(const End* end, std::string_view name, ClosingSide closer, bool touched, bool roce) {
   if (end == nullptr) return fmt::format("{} never heard of it", name);
   if (!end->established()) return fmt::format("{}: {}", name, outcome_text(end));
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
-  if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
+  if (closer == ClosingSide::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
   if (!end->over() && !end->stopped) return fmt::format("{} was not closed", name);
   // After all transfers, a crash, a stop, a lost FIN or an early DREQ is harmless.
   if (end->crashed || end->stopped || end->left_when_done() || (touched && end->failed_in_close())) return {};
@@ -45,7 +45,7 @@ std::string lacks_establishment(const Attempt& attempt, const ScenarioConnect& w
 }
 
 std::string lacks_rejection(const Attempt& attempt) {
-  if (attempt.initiator.find(Told::rejected) == nullptr)
+  if (attempt.initiator.find(CmEventKind::rejected) == nullptr)
     return fmt::format("the initiator: {}", outcome_text(&attempt.initiator));
   const End* r = attempt.responder();
   if (r == nullptr || !r->refused) return fmt::format("the responder: {}", outcome_text(r));
@@ -56,8 +56,8 @@ std::string lacks_rejection(const Attempt& attempt) {
 std::string lacks_failure(const Attempt& attempt) {
   const auto judge = [](const End& end, std::string_view name) -> std::string {
     if (end.crashed || end.stopped || end.dropped) return {};
-    if (end.find(Told::failed) != nullptr) return {};
-    const CmEventRecord* cut = end.find(Told::disconnected);
+    if (end.find(CmEventKind::failed) != nullptr) return {};
+    const CmEventRecord* cut = end.find(CmEventKind::disconnected);
     if (cut != nullptr && !cut->graceful) return {};
     return fmt::format("{}: {}", name, outcome_text(&end));
   };
@@ -73,10 +73,10 @@ std::string outcome_text(const End* end) {
   if (end == nullptr) return "unknown";
   if (end->crashed) return "crashed";
   if (end->stopped) return "stopped";
-  if (const CmEventRecord* e = end->find(Told::rejected)) return "rejected: " + e->words;
-  if (const CmEventRecord* e = end->find(Told::failed)) return "failed: " + e->words;
+  if (const CmEventRecord* e = end->find(CmEventKind::rejected)) return "rejected: " + e->words;
+  if (const CmEventRecord* e = end->find(CmEventKind::failed)) return "failed: " + e->words;
   if (end->refused) return "rejected: by its user";
-  const CmEventRecord* cut = end->find(Told::disconnected);
+  const CmEventRecord* cut = end->find(CmEventKind::disconnected);
   if (end->established() && (cut == nullptr || cut->graceful || end->left_when_done())) return "established";
   if (cut != nullptr) return "failed: " + cut->words;
   return end->dropped ? "given up" : "unknown";

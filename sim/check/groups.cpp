@@ -59,28 +59,29 @@ void GroupHistory::frame(const TapFrame& frame, const std::string* here, const s
 void GroupHistory::touch(const std::string& host, Instant at) {
   for (GroupSource& source : sources)
     if (host.empty() || source.host == host) source.touched_at = at;
-  for (GroupReceiver& ear : ears)
-    if (host.empty() || ear.host == host) ear.touched_at = at;
+  for (GroupReceiver& receiver : receivers)
+    if (host.empty() || receiver.host == host) receiver.touched_at = at;
 }
 
-GroupHistory::Standing GroupHistory::standing(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn) const {
+GroupHistory::DatagramState GroupHistory::standing(const GroupReceiver& receiver, std::uint32_t number,
+                                                   std::uint32_t psn) const {
   const GroupSource& source = sources[number];
-  Standing out;
-  const auto heard = ear.heard.find({source.send, source.first + psn});
-  out.heard = heard == ear.heard.end() ? 0 : heard->second;
-  out.excused = forged || ear.touched_at >= source.posted[psn] || source.touched_at >= source.posted[psn] ||
-                touched_.contains({number, psn, {}}) || touched_.contains({number, psn, ear.host});
-  const auto arrival = arrivals_.find({number, psn, ear.host});
+  DatagramState out;
+  const auto heard = receiver.heard.find({source.send, source.first + psn});
+  out.heard = heard == receiver.heard.end() ? 0 : heard->second;
+  out.excused = forged || receiver.touched_at >= source.posted[psn] || source.touched_at >= source.posted[psn] ||
+                touched_.contains({number, psn, {}}) || touched_.contains({number, psn, receiver.host});
+  const auto arrival = arrivals_.find({number, psn, receiver.host});
   if (arrival != arrivals_.end()) {
     out.came = true;
     out.at = arrival->second.at;
     out.copies = arrival->second.copies;
-  } else if (ear.host == source.host && source.left[psn] != never) {  // the host's own copy crosses no link
+  } else if (receiver.host == source.host && source.left[psn] != never) {  // the host's own copy crosses no link
     out.came = true;
     out.at = source.left[psn];
     out.copies = 1;
   }
-  for (const GroupReceiver::Stay& stay : ear.stays) {
+  for (const GroupReceiver::Membership& stay : receiver.stays) {
     if (out.came && stay.from <= out.at && out.at <= stay.to) {
       out.never_member = false;
       out.member = out.member || (stay.from < out.at && out.at < stay.to);
@@ -90,8 +91,8 @@ GroupHistory::Standing GroupHistory::standing(const GroupReceiver& ear, std::uin
   return out;
 }
 
-bool GroupHistory::may_come(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn) const {
-  const Standing s = standing(ear, number, psn);
+bool GroupHistory::may_come(const GroupReceiver& receiver, std::uint32_t number, std::uint32_t psn) const {
+  const DatagramState s = standing(receiver, number, psn);
   if (s.heard != 0 || s.excused) return false;
   return s.came ? s.member : sources[number].left[psn] == never || s.member_since_it_left;
 }
@@ -105,41 +106,41 @@ std::string GroupHistory::waits_for() {
   if (!waiting_known_) {
     waiting_known_ = true;
     waiting_.clear();
-    for (std::uint32_t e = 0; e < ears.size(); ++e)
+    for (std::uint32_t e = 0; e < receivers.size(); ++e)
       for (std::uint32_t s = 0; s < sources.size(); ++s)
-        for (std::uint32_t psn = 0; sources[s].group == ears[e].group && psn < sources[s].posted.size(); ++psn)
-          if (may_come(ears[e], s, psn)) waiting_.push_back({e, {s, psn, {}}});
+        for (std::uint32_t psn = 0; sources[s].group == receivers[e].group && psn < sources[s].posted.size(); ++psn)
+          if (may_come(receivers[e], s, psn)) waiting_.push_back({e, {s, psn, {}}});
   }
   while (!waiting_.empty()) {
-    const auto& [ear, place] = waiting_.back();
-    if (may_come(ears[ear], place.source, place.psn))
-      return fmt::format("{} waits for {}", ears[ear].label, name_of(sources[place.source], place.psn));
+    const auto& [receiver, place] = waiting_.back();
+    if (may_come(receivers[receiver], place.source, place.psn))
+      return fmt::format("{} waits for {}", receivers[receiver].label, name_of(sources[place.source], place.psn));
     waiting_.pop_back();
   }
   return {};
 }
 
-void GroupHistory::judge_one(const GroupReceiver& ear, std::uint32_t number, std::uint32_t psn, Instant now,
+void GroupHistory::judge_one(const GroupReceiver& receiver, std::uint32_t number, std::uint32_t psn, Instant now,
                              Judge& judge) const {
   if (forged) return;
   const GroupSource& source = sources[number];
-  const Standing s = standing(ear, number, psn);
-  const auto complain = [&](std::string_view what) {
-    judge.add(delivery_checker, s.came ? s.at : now, ear.label, fmt::format("{} {}", name_of(source, psn), what),
+  const DatagramState s = standing(receiver, number, psn);
+  const auto report = [&](std::string_view what) {
+    judge.add(delivery_checker, s.came ? s.at : now, receiver.label, fmt::format("{} {}", name_of(source, psn), what),
               group_rule);
   };
   // A packet that reached a paused host is processed when the host resumes; the host may have joined by then.
-  const bool then = s.copies <= 1 && ear.touched_at < s.at;
+  const bool then = s.copies <= 1 && receiver.touched_at < s.at;
   if (s.heard > 0 && s.came && s.never_member && then)
-    return complain("was delivered, and this was no member when it came");
-  if (s.heard > 0 && !s.came && !s.excused) return complain("was delivered, and no host of a member was given it");
+    return report("was delivered, and this was no member when it came");
+  if (s.heard > 0 && !s.came && !s.excused) return report("was delivered, and no host of a member was given it");
   if (s.heard > 1 && s.heard > s.copies && !s.excused)
-    return complain(fmt::format("was delivered {} times, and came {}", s.heard,
-                                s.copies == 1 ? std::string("once") : fmt::format("{} times", s.copies)));
+    return report(fmt::format("was delivered {} times, and came {}", s.heard,
+                              s.copies == 1 ? std::string("once") : fmt::format("{} times", s.copies)));
   if (s.heard > 0 || s.excused) return;
-  if (s.came && s.member) return complain("came to this member's host and was not delivered");
+  if (s.came && s.member) return report("came to this member's host and was not delivered");
   if (!s.came && source.left[psn] != never && s.member_since_it_left)
-    complain("did not come to this member's host, and no fault has lost it");
+    report("did not come to this member's host, and no fault has lost it");
 }
 
 void GroupHistory::judge(Instant now, Judge& judge) const {
@@ -148,10 +149,10 @@ void GroupHistory::judge(Instant now, Judge& judge) const {
       if (source.left[psn] == never && source.touched_at < source.posted[psn])
         judge.add(delivery_checker, now, {}, fmt::format("{} was posted and never left", name_of(source, psn)),
                   group_rule);
-  for (const GroupReceiver& ear : ears)
+  for (const GroupReceiver& receiver : receivers)
     for (std::uint32_t s = 0; s < sources.size(); ++s)
-      for (std::uint32_t psn = 0; sources[s].group == ear.group && psn < sources[s].posted.size(); ++psn)
-        judge_one(ear, s, psn, now, judge);
+      for (std::uint32_t psn = 0; sources[s].group == receiver.group && psn < sources[s].posted.size(); ++psn)
+        judge_one(receiver, s, psn, now, judge);
 }
 
 }  // namespace parley::sim::check

@@ -29,12 +29,12 @@ struct GroupSource {
 
 /// A queue pair that is a member for some time, or one that never joins and must receive nothing.
 struct GroupReceiver {
-  struct Stay {
+  struct Membership {
     Instant from{}, to = never;
   };
   std::string label, host;
   Address group{};
-  std::vector<Stay> stays{};
+  std::vector<Membership> stays{};
   Instant touched_at = Instant::min();
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> heard{};  ///< how often: by send and its message
   std::uint64_t octets = 0;
@@ -43,7 +43,7 @@ struct GroupReceiver {
 class GroupHistory {
  public:
   std::vector<GroupSource> sources;
-  std::vector<GroupReceiver> ears;
+  std::vector<GroupReceiver> receivers;
   bool forged = false;  ///< a fault forged some datagrams, which their receivers may have accepted
 
   /// `gid` is one of the host's.
@@ -62,17 +62,17 @@ class GroupHistory {
   void judge(Instant now, Judge& judge) const;
 
  private:
-  struct Place {
+  struct DatagramAtHost {
     std::uint32_t source = 0, psn = 0;
     std::string host;  ///< empty: every host
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const DatagramAtHost&) const = default;
   };
   struct Arrival {
     Instant at{};
     std::uint32_t copies = 0;
   };
   /// Relation of a datagram to a queue pair of its group.
-  struct Standing {
+  struct DatagramState {
     bool excused = false;  ///< a fault may have lost it
     bool came = false;     ///< arrived at the ear's host
     Instant at{};          ///< when it arrived
@@ -80,16 +80,18 @@ class GroupHistory {
     bool member = false, never_member = true;  ///< when it arrived; both false: it joined or left at that moment
     bool member_since_it_left = false;         ///< a member from the send on, and for ever
   };
-  Standing standing(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn) const;
-  bool may_come(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn) const;
-  void judge_one(const GroupReceiver& ear, std::uint32_t source, std::uint32_t psn, Instant now, Judge& judge) const;
+  DatagramState standing(const GroupReceiver& receiver, std::uint32_t source, std::uint32_t psn) const;
+  bool may_come(const GroupReceiver& receiver, std::uint32_t source, std::uint32_t psn) const;
+  void judge_one(const GroupReceiver& receiver, std::uint32_t source, std::uint32_t psn, Instant now,
+                 Judge& judge) const;
   std::string name_of(const GroupSource& source, std::uint32_t psn) const;
   const std::uint32_t* find_source(const Gid& gid, std::uint32_t qpn) const;
 
   std::map<Gid, std::string> host_of_;
-  std::map<Place, Arrival> arrivals_;
-  std::set<Place> touched_;  // datagrams that a fault dropped, duplicated, delayed or damaged on the way to that host
-  std::vector<std::pair<std::uint32_t, Place>> waiting_;  // by ear: those that may still arrive
+  std::map<DatagramAtHost, Arrival> arrivals_;
+  std::set<DatagramAtHost>
+      touched_;  // datagrams that a fault dropped, duplicated, delayed or damaged on the way to that host
+  std::vector<std::pair<std::uint32_t, DatagramAtHost>> waiting_;  // by ear: those that may still arrive
   bool waiting_known_ = false;
   std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> by_qpn_;  // the newest wins
 };

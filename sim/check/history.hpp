@@ -13,12 +13,12 @@
 
 namespace parley::sim::check {
 
-enum class Told : std::uint8_t { request, established, rejected, failed, retrying, disconnected };
-std::string_view to_string(Told told);
+enum class CmEventKind : std::uint8_t { request, established, rejected, failed, retrying, disconnected };
+std::string_view to_string(CmEventKind told);
 
 /// One event of the connection manager.
 struct CmEventRecord {
-  Told what = Told::request;
+  CmEventKind what = CmEventKind::request;
   Instant at{};
   bool graceful = false;  ///< disconnected
   bool has_code = false;  ///< the failure carries an error code
@@ -50,30 +50,30 @@ struct End {
   std::uint64_t octets_got = 0;
   Duration setup{};
 
-  const CmEventRecord* find(Told what) const {
+  const CmEventRecord* find(CmEventKind what) const {
     for (const CmEventRecord& e : told)
       if (e.what == what) return &e;
     return nullptr;
   }
-  bool established() const { return find(Told::established) != nullptr; }
+  bool established() const { return find(CmEventKind::established) != nullptr; }
   /// Its user has seen the end, or no longer exists.
   bool over() const {
-    return crashed || dropped || refused || find(Told::rejected) != nullptr || find(Told::failed) != nullptr ||
-           find(Told::disconnected) != nullptr;
+    return crashed || dropped || refused || find(CmEventKind::rejected) != nullptr ||
+           find(CmEventKind::failed) != nullptr || find(CmEventKind::disconnected) != nullptr;
   }
   /// It was established and asked to close, and then nothing more arrived in time.
   bool failed_in_close() const {
-    const CmEventRecord* end = find(Told::disconnected);
+    const CmEventRecord* end = find(CmEventKind::disconnected);
     return end != nullptr && !end->graceful && end->in_close;
   }
   /// RoCE: the peer had received everything and left before the last acknowledgments, or an unneeded credit update,
   /// arrived.
   bool left_when_done() const {
-    const CmEventRecord* end = find(Told::disconnected);
+    const CmEventRecord* end = find(CmEventKind::disconnected);
     return end != nullptr && end->hung_up && transfers_done;
   }
   bool graceful() const {
-    const CmEventRecord* end = find(Told::disconnected);
+    const CmEventRecord* end = find(CmEventKind::disconnected);
     return end != nullptr && end->graceful;
   }
 };
@@ -101,7 +101,7 @@ struct Attempt {
   /// A fault may have lost or duplicated a datagram: it touched the attempt when the initiator could already send, or
   /// it lasts.
   bool datagrams_touched() const {
-    const CmEventRecord* up = initiator.find(Told::established);
+    const CmEventRecord* up = initiator.find(CmEventKind::established);
     return touched && up != nullptr && (misled || touched_at >= up->at);
   }
 

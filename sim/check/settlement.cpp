@@ -22,24 +22,26 @@ class Order {
     const std::string name(to_string(event.what));
     if (over_) return name + " after the end";
     switch (event.what) {
-      case Told::request:
+      case CmEventKind::request:
         if (!responder || requested_) return requested_ ? "a second ConnectRequest" : "ConnectRequest at an initiator";
         requested_ = true;
         return {};
-      case Told::retrying:
+      case CmEventKind::retrying:
         if (responder || established_) return name + " at a place where nothing can be retried";
         return ++retries_ > retries_max ? "more than two Retrying" : std::string();
-      case Told::established:
+      case CmEventKind::established:
         if (established_) return "a second Established";
         if (responder && !end.accepted) return "Established without accept()";
         established_ = true;
         return {};
-      case Told::rejected:
+      case CmEventKind::rejected:
         over_ = true;
         return responder || established_ ? name + (responder ? " at a responder" : " after Established")
                                          : std::string();
-      case Told::failed: over_ = true; return established_ ? "ConnectFailed after Established" : std::string();
-      case Told::disconnected: over_ = true; return established_ ? std::string() : "Disconnected before Established";
+      case CmEventKind::failed: over_ = true; return established_ ? "ConnectFailed after Established" : std::string();
+      case CmEventKind::disconnected:
+        over_ = true;
+        return established_ ? std::string() : "Disconnected before Established";
     }
     return "an unknown event";
   }
@@ -52,20 +54,20 @@ class Order {
 };
 
 bool needs_reason(const CmEventRecord& event) {
-  return event.what == Told::failed || event.what == Told::rejected || event.what == Told::retrying ||
-         (event.what == Told::disconnected && !event.graceful);
+  return event.what == CmEventKind::failed || event.what == CmEventKind::rejected ||
+         event.what == CmEventKind::retrying || (event.what == CmEventKind::disconnected && !event.graceful);
 }
 
 }  // namespace
 
-std::string_view to_string(Told told) {
+std::string_view to_string(CmEventKind told) {
   switch (told) {
-    case Told::request: return "ConnectRequest";
-    case Told::established: return "Established";
-    case Told::rejected: return "Rejected";
-    case Told::failed: return "ConnectFailed";
-    case Told::retrying: return "Retrying";
-    case Told::disconnected: return "Disconnected";
+    case CmEventKind::request: return "ConnectRequest";
+    case CmEventKind::established: return "Established";
+    case CmEventKind::rejected: return "Rejected";
+    case CmEventKind::failed: return "ConnectFailed";
+    case CmEventKind::retrying: return "Retrying";
+    case CmEventKind::disconnected: return "Disconnected";
   }
   return "?";
 }

@@ -61,7 +61,7 @@ MessageStream::Seen MessageStream::offer(std::uint64_t at, ConstBytes octets, St
 }
 
 void MessageStream::hold(std::uint64_t at, ConstBytes octets, StreamBudget& budget) {
-  if (!held_) held_ = std::make_unique<Held>();
+  if (!held_) held_ = std::make_unique<OutOfOrderOctets>();
   if (held_->pieces.size() >= held_pieces_max || held_->octets + octets.size() > held_octets_max ||
       budget.held + octets.size() > StreamBudget::held_max)
     return;

@@ -81,7 +81,7 @@ class MessageStream {
     beyond,  // past the startup frames, and no more is needed
     foreign  // not MPA, or an invalid ULPDU_Length: nothing more is known
   };
-  struct Held {
+  struct OutOfOrderOctets {
     std::map<std::uint64_t, Bytes> pieces;
     std::size_t octets = 0;
   };
@@ -128,7 +128,7 @@ class MessageStream {
   std::array<std::uint8_t, head_max> head_{};
   std::array<StreamMessage, 2> startup_{};  // never dropped: most rules select these
   std::vector<StreamMessage> log_;          // becomes a ring once it is full
-  std::unique_ptr<Held> held_;
+  std::unique_ptr<OutOfOrderOctets> held_;
 };
 
 }  // namespace parley::sim

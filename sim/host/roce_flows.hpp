@@ -15,7 +15,7 @@ struct RoceFlow {
   std::uint64_t way = 0;          ///< PacketPath::way: never reused; 0: none
   std::uint16_t port = 0;         ///< of the NIC: link-local addresses may be the same on each (RFC 4007 §4)
   wire::ib::RoceHeader header{};  ///< identification, checksum and flow label are unset
-  wire::ib::Sealer sealer{};
+  wire::ib::IcrcSealer sealer{};
   /// TX: header template (Ethernet to UDP) for a payload of `head_for` octets, IP ID unset. RX: IP and UDP headers of
   /// the last packet.
   std::array<std::uint8_t, 14 + 40 + 8> head{};
@@ -32,7 +32,7 @@ class RoceFlows {
     RoceFlow& flow =
         flows_[(header.source_port + 7U * header.source[15] + 3U * header.destination[15] + 5U * port) % places];
     if (flow.way == 0 || flow.port != port || !same(flow.header, header))
-      flow = {.way = ++last_way_, .port = port, .header = header, .sealer = wire::ib::Sealer(header)};
+      flow = {.way = ++last_way_, .port = port, .header = header, .sealer = wire::ib::IcrcSealer(header)};
     last_ = &flow;
     return flow;
   }

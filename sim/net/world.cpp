@@ -31,12 +31,12 @@ struct World::Impl final : EventTarget, HostActions {
   void change_rate(std::size_t change);
   Checked<Topology::Ports> nics_of(const LinkEnd& a, const LinkEnd& b) const;
   Checked<void> check_host(const FaultRule& rule) const;
-  Checked<void> add_rate_change(LinkId link, Way way, const FaultRule& rule);
+  Checked<void> add_rate_change(LinkId link, LinkDirection way, const FaultRule& rule);
   LinkWay& way(LinkId link, std::size_t end) { return *ways[link * 2 + end]; }
 
   struct RateChange {
     LinkId link = 0;
-    Way way = Way::both;
+    LinkDirection way = LinkDirection::both;
     std::uint64_t rate_bps = 0;
     std::uint32_t number = 0;
   };
@@ -166,7 +166,7 @@ Checked<void> World::Impl::check_host(const FaultRule& rule) const {
   return tl::unexpected(fmt::format("{}: there is no node {}", to_string(rule.action), rule.host));
 }
 
-Checked<void> World::Impl::add_rate_change(LinkId link, Way way_of, const FaultRule& rule) {
+Checked<void> World::Impl::add_rate_change(LinkId link, LinkDirection way_of, const FaultRule& rule) {
   if (auto sound = check_rule(rule); !sound) return sound;
   if (rule.rate_bps > Topology::rate_max) {
     return tl::unexpected(fmt::format("set_rate: a rate of {} b/s is above {}", rule.rate_bps, Topology::rate_max));
@@ -185,7 +185,7 @@ Checked<void> World::Impl::add_rate_change(LinkId link, Way way_of, const FaultR
   return {};
 }
 
-Checked<void> World::add_fault(LinkId link, Way way, const FaultRule& given) {
+Checked<void> World::add_fault(LinkId link, LinkDirection way, const FaultRule& given) {
   Impl& w = *impl_;
   if (link >= w.topology.link_count()) {
     return tl::unexpected(fmt::format("a fault of link {}: there is no such link", link));
@@ -197,10 +197,10 @@ Checked<void> World::add_fault(LinkId link, Way way, const FaultRule& given) {
     if (auto sound = w.check_host(rule); !sound) return sound.map_error(named);
     rule.host_name = w.topology.name(rule.host);
   }
-  if (way != Way::backward) {
+  if (way != LinkDirection::backward) {
     if (auto added = w.way(link, 0).add_fault(rule); !added) return added.map_error(named);
   }
-  if (way != Way::forward) {
+  if (way != LinkDirection::forward) {
     if (auto added = w.way(link, 1).add_fault(rule); !added) return added.map_error(named);
   }
   return {};
@@ -273,7 +273,7 @@ void World::Impl::change_rate(std::size_t index) {
   const RateChange& change = rate_changes[index];
   tally(change.number, true);
   for (std::uint8_t end = 0; end < 2; ++end) {
-    if (change.way == (end == 0 ? Way::backward : Way::forward)) continue;
+    if (change.way == (end == 0 ? LinkDirection::backward : LinkDirection::forward)) continue;
     way(change.link, end).set_rate(change.rate_bps);
     if (engine.tap == nullptr) continue;
     const NodeId from = topology.end(change.link, end), to = topology.end(change.link, 1 - end);

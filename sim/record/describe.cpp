@@ -150,7 +150,7 @@ bool Describer::roce_again(const FrameHeaders& h) {
 
 Describer::Seen Describer::look(ConstBytes frame, Instant at) {
   Seen out;
-  const FrameHeaders h = take_apart(frame);
+  const FrameHeaders h = parse_headers(frame);
   const std::size_t kept = h.cm.empty() ? std::min(frame.size(), head_max) : frame.size();
   out.head.assign(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(kept));
   out.size = static_cast<std::uint32_t>(frame.size());
@@ -164,9 +164,9 @@ Describer::Seen Describer::look(ConstBytes frame, Instant at) {
   return out;
 }
 
-Describer::Words Describer::words(const Seen& seen) const {
-  Words out;
-  const FrameHeaders h = take_apart(seen.head);
+Describer::RowText Describer::row_text(const Seen& seen) const {
+  RowText out;
+  const FrameHeaders h = parse_headers(seen.head);
   describe_headers(seen.head, seen.size, h, out.fields);
   out.layer = h.layer;
   out.text = h.text;

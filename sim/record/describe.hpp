@@ -36,13 +36,13 @@ class Describer {
     std::uint64_t acked = 0;            ///< octets of the opposite stream
     std::uint32_t roce_connection = 0;  ///< numbered from 1 in the order of REQs; 0: none
   };
-  struct Words {
+  struct RowText {
     std::string layer, text, detail;  ///< as in draw::LadderRow
     Fields fields;
   };
 
   Seen look(ConstBytes frame, Instant at);
-  Words words(const Seen& seen) const;
+  RowText row_text(const Seen& seen) const;
   /// Null if there is none, or it was forgotten.
   const RoceConnections::Ends* roce_ends(std::uint32_t connection) const { return roce_.ends(connection); }
 

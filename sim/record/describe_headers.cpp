@@ -207,7 +207,7 @@ void roce_fields(ConstBytes datagram, Fields& out) {
 /// A layer's text for the ladder's row, and for the list of fields. TCP's fields need its stream: describe_tcp.
 struct HeaderReader {
   Layer layer;
-  void (*take_apart)(ConstBytes octets, FrameHeaders& h);
+  void (*parse_headers)(ConstBytes octets, FrameHeaders& h);
   void (*fields)(Reader r, Fields& out);
 };
 constexpr HeaderReader readers[] = {
@@ -219,7 +219,7 @@ constexpr HeaderReader readers[] = {
 void dissect_body(Carrier carrier, std::uint16_t number, ConstBytes frame, FrameHeaders& h) {
   for (const HeaderReader& reader : readers)
     if (const LayerTable& layer = *table_of(reader.layer); layer.carrier == carrier && layer.number == number)
-      reader.take_apart(frame.subspan(h.body_at, h.body_size), h);
+      reader.parse_headers(frame.subspan(h.body_at, h.body_size), h);
 }
 
 void body_fields(ConstBytes head, const FrameHeaders& h, Fields& out) {
@@ -300,7 +300,7 @@ std::string flag_names(std::uint8_t flags) {
 
 }  // namespace
 
-FrameHeaders take_apart(ConstBytes frame) {
+FrameHeaders parse_headers(ConstBytes frame) {
   FrameHeaders h;
   Reader r(frame);
   r.skip(12);

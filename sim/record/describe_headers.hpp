@@ -24,7 +24,7 @@ struct FrameHeaders {
 };
 
 /// `frame` may be only the first Describer::head_max octets of one.
-FrameHeaders take_apart(ConstBytes frame);
+FrameHeaders parse_headers(ConstBytes frame);
 /// All layers below TCP. `size`: octets of the whole frame.
 void describe_headers(ConstBytes head, std::size_t size, const FrameHeaders& headers, Fields& out);
 void describe_tcp(const wire::TcpHeader& tcp, std::size_t header_size, const Describer::Seen& seen, Fields& out);

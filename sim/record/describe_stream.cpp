@@ -54,14 +54,14 @@ std::uint64_t DescribedStream::acked(std::uint32_t ack) const {
   return static_cast<std::uint64_t>(std::clamp<std::int64_t>(at, 0, static_cast<std::int64_t>(position_)));
 }
 
-DescribedStream::Place DescribedStream::segment(std::uint32_t seq, ConstBytes payload, Instant at) {
+DescribedStream::StreamRange DescribedStream::segment(std::uint32_t seq, ConstBytes payload, Instant at) {
   if (!synchronised_) {
     synchronised_ = true;
     first_seq_ = next_seq_ = seq;
   }
   const std::int64_t distance = static_cast<std::int32_t>(seq - next_seq_);
   const std::int64_t begin = static_cast<std::int64_t>(position_) + distance;
-  Place place;
+  StreamRange place;
   if (begin < 0 || distance > static_cast<std::int64_t>(absurd_distance)) return place;
   place.begin = static_cast<std::uint64_t>(begin);
   place.end = place.begin + payload.size();

@@ -29,11 +29,11 @@ class DescribedStream final : private capture::FpduSink {
   /// The SYN: data begins at seq + 1. True if it was seen before.
   bool syn(std::uint32_t seq);
   bool is_new(std::uint32_t seq) const { return synchronised_ && seq + 1 != first_seq_; }
-  struct Place {
+  struct StreamRange {
     std::uint64_t begin = 0, end = 0;
     bool repeated = false;  ///< all of it was sent before
   };
-  Place segment(std::uint32_t seq, ConstBytes payload, Instant at);
+  StreamRange segment(std::uint32_t seq, ConstBytes payload, Instant at);
   /// True if a FIN was sent before.
   bool fin();
   /// Octets of this stream that an acknowledgment covers, the SYN and FIN not counted.

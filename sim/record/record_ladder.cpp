@@ -90,7 +90,7 @@ std::vector<LadderRow> violation_rows(const RunReport& report, const Connections
 
 struct LadderTap::Impl {
   /// A frame in flight, and its row.
-  struct Way {
+  struct FrameInFlight {
     LadderRow row;
     Describer::Seen seen;
     std::uint64_t id = 0;
@@ -110,7 +110,7 @@ struct LadderTap::Impl {
   std::vector<std::array<NodeId, 2>> links;
   std::map<Address, std::uint32_t> column_of_address;
   Describer describer;
-  std::vector<Way> ways;  // at most rows_max
+  std::vector<FrameInFlight> ways;  // at most rows_max
   std::map<std::uint64_t, std::size_t> way_of_id;
   std::vector<std::pair<std::uint64_t, LadderRow>> notes;  // with their order; at most notes_max
   std::uint64_t order = 0;
@@ -124,12 +124,12 @@ struct LadderTap::Impl {
     const auto it = column_of_address.find(bare(*a));
     return it == column_of_address.end() ? nowhere : it->second;
   }
-  Way* add(const TapFrame& frame, std::uint32_t from) {
+  FrameInFlight* add(const TapFrame& frame, std::uint32_t from) {
     if (ways.size() >= rows_max) {
       ++rows_dropped;
       return nullptr;
     }
-    Way w;
+    FrameInFlight w;
     w.seen = describer.look(frame.octets, frame.at);
     w.id = frame.frame_id;
     w.order = ++order;
@@ -144,32 +144,32 @@ struct LadderTap::Impl {
     ways.push_back(std::move(w));
     return &ways.back();
   }
-  Way* find(std::uint64_t id) {
+  FrameInFlight* find(std::uint64_t id) {
     const auto it = way_of_id.find(id);
     return it == way_of_id.end() ? nullptr : &ways[it->second];
   }
-  static void remark(Way& w, const TapFrame& frame) {
+  static void remark(FrameInFlight& w, const TapFrame& frame) {
     std::string text(frame.note);
     if (text.empty() && frame.drop != DropReason::none) text = fmt::format("dropped: {}", to_string(frame.drop));
     if (text.empty() || w.note.find(text) != std::string::npos) return;
     w.note += (w.note.empty() ? "" : "; ") + text;
   }
-  void dropped(Way& w, const TapFrame& frame) {
+  void dropped(FrameInFlight& w, const TapFrame& frame) {
     remark(w, frame);
     if (!w.arrived) w.row.fate = LadderRow::Fate::dropped;
   }
   void sent(const TapFrame& frame, std::uint32_t from);
   void came(const TapFrame& frame, std::uint32_t to);
-  void deliver(Way& w, const TapFrame& frame, std::uint32_t to);
+  void deliver(FrameInFlight& w, const TapFrame& frame, std::uint32_t to);
   std::size_t place_of(const Address& a, const Address& b) const;
   std::size_t place_of(const Describer::Seen& seen) const;
   void add_numbers(std::vector<draw::LadderConnection>& connections) const;
-  void finish_row(Way& w) const;
+  void finish_row(FrameInFlight& w) const;
   void add_facts(const RunReport* report, draw::Ladder& ladder) const;
 };
 
 void LadderTap::Impl::sent(const TapFrame& frame, std::uint32_t from) {
-  Way* w = find(frame.frame_id);
+  FrameInFlight* w = find(frame.frame_id);
   if (w == nullptr || w->row.from != from) {
     ++frames;
     w = add(frame, from);
@@ -182,7 +182,7 @@ void LadderTap::Impl::sent(const TapFrame& frame, std::uint32_t from) {
     remark(*w, frame);
 }
 
-void LadderTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) {
+void LadderTap::Impl::deliver(FrameInFlight& w, const TapFrame& frame, std::uint32_t to) {
   w.arrived = true;
   w.row.arrived = frame.at;
   w.row.to = to;
@@ -192,7 +192,7 @@ void LadderTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) {
 }
 
 void LadderTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
-  Way* w = find(frame.frame_id);
+  FrameInFlight* w = find(frame.frame_id);
   if (w == nullptr) {
     // No host sent it: a fault injected it, with the source address of an end.
     if (rows_dropped > 0) return;
@@ -218,7 +218,7 @@ void LadderTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
     ++rows_dropped;
     return;
   }
-  Way copy = *w;
+  FrameInFlight copy = *w;
   copy.copy = true;
   copy.note.clear();
   copy.row.also.clear();
@@ -256,7 +256,7 @@ void LadderTap::on_frame(const TapFrame& frame) {
   if (column != nowhere) return frame.outbound ? m.sent(frame, column) : m.came(frame, column);
   if (frame.drop == DropReason::none && frame.note.empty()) return;
   if (frame.drop != DropReason::none) ++m.lost;
-  Impl::Way* w = m.find(frame.frame_id);
+  Impl::FrameInFlight* w = m.find(frame.frame_id);
   if (w == nullptr) return;
   if (frame.drop != DropReason::none)
     m.dropped(*w, frame);
@@ -306,8 +306,8 @@ void LadderTap::Impl::add_numbers(std::vector<draw::LadderConnection>& connectio
   }
 }
 
-void LadderTap::Impl::finish_row(Way& w) const {
-  Describer::Words said = describer.words(w.seen);
+void LadderTap::Impl::finish_row(FrameInFlight& w) const {
+  Describer::RowText said = describer.row_text(w.seen);
   LadderRow& row = w.row;
   row.layer = std::move(said.layer);
   row.text = std::move(said.text);
@@ -366,7 +366,7 @@ draw::Ladder LadderTap::finish(const RunReport* report) {
   const Connections connections = report != nullptr ? connections_of(*report) : Connections{};
   if (report != nullptr)
     for (const auto& [name, outcome] : report->streams) m.connection_of_stream[name] = connections.places[outcome];
-  for (Impl::Way& w : m.ways) {
+  for (Impl::FrameInFlight& w : m.ways) {
     m.finish_row(w);
     rows.emplace_back(w.order, std::move(w.row));
   }

@@ -53,7 +53,7 @@ std::string clean(std::string_view text) {
 }  // namespace
 
 struct PcapngTap::Impl {
-  struct Held {
+  struct PendingPacket {
     std::uint32_t interface = 0;
     std::uint32_t host = 0;
     Instant at{};
@@ -70,7 +70,7 @@ struct PcapngTap::Impl {
   Bytes out;
   std::optional<wire::PcapngWriter> writer;
   std::vector<std::uint32_t> first_interface;  // by link
-  std::deque<Held> held;                       // at most held_octets_max octets, but always one frame
+  std::deque<PendingPacket> held;              // at most held_octets_max octets, but always one frame
   std::size_t held_octets = 0;
   std::vector<std::string> pending;                          // for the next frame
   std::vector<std::array<NodeId, 2>> ends;                   // by link
@@ -86,7 +86,7 @@ struct PcapngTap::Impl {
     if (!out.empty() && !sink(out)) stopped = true;
     out.clear();
   }
-  void write(const Held& h) {
+  void write(const PendingPacket& h) {
     writer->packet(h.interface, h.at, h.octets, {.comments = h.comments, .direction = h.direction, .packet_id = h.id});
     drain(false);
   }
@@ -98,7 +98,8 @@ struct PcapngTap::Impl {
   /// To the first held frame at or after `at`, else to the last one.
   void attach(Instant at, std::string text) {
     if (held.empty()) return;
-    auto it = std::lower_bound(held.begin(), held.end(), at, [](const Held& h, Instant t) { return h.at < t; });
+    auto it =
+        std::lower_bound(held.begin(), held.end(), at, [](const PendingPacket& h, Instant t) { return h.at < t; });
     if (it == held.end()) --it;
     it->comments.push_back(std::move(text));
   }
@@ -146,7 +147,7 @@ void PcapngTap::begin(const RecordTopology& topology) {
 void PcapngTap::on_frame(const TapFrame& frame) {
   Impl& m = *impl_;
   if (m.stopped || !m.writer || frame.link >= m.first_interface.size()) return;
-  Impl::Held h;
+  Impl::PendingPacket h;
   h.interface = m.first_interface[frame.link] + (frame.end == 0 ? 0u : 1u);
   h.at = frame.at;
   h.direction = frame.outbound ? wire::PacketDirection::outbound : wire::PacketDirection::inbound;
@@ -198,8 +199,8 @@ void PcapngTap::finish(const RunReport* report) {
   for (auto& waiting : m.pending_trace) {  // no frame of the host follows: for instance, it gave up
     if (m.held.empty()) break;
     auto own = std::find_if(m.held.rbegin(), m.held.rend(),
-                            [&waiting](const Impl::Held& held) { return held.host == waiting.first; });
-    Impl::Held& frame = own != m.held.rend() ? *own : m.held.back();
+                            [&waiting](const Impl::PendingPacket& held) { return held.host == waiting.first; });
+    Impl::PendingPacket& frame = own != m.held.rend() ? *own : m.held.back();
     for (std::string& text : waiting.second) frame.comments.push_back(std::move(text));
   }
   m.pending_trace.clear();

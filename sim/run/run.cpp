@@ -61,10 +61,10 @@ std::vector<GroupOutcome> group_outcomes(const Scenario& scenario, const GroupWo
     GroupOutcome& one = out.emplace_back();
     one.label = member_label(scenario, i);
     std::set<std::pair<std::uint32_t, std::uint32_t>> heard;  // in all lives of its host
-    for (const check::GroupReceiver& ear : work.history.ears) {
-      if (ear.label != one.label) continue;
-      for (const auto& [datagram, times] : ear.heard) heard.insert(datagram);
-      one.octets += ear.octets;
+    for (const check::GroupReceiver& receiver : work.history.receivers) {
+      if (receiver.label != one.label) continue;
+      for (const auto& [datagram, times] : receiver.heard) heard.insert(datagram);
+      one.octets += receiver.octets;
     }
     one.datagrams = heard.size();
   }
@@ -177,7 +177,7 @@ class Run {
   void judge_world() {
     const bool ended = report_.end == RunEnd::settled;
     for (const check::Attempt& attempt : workload_.attempts()) {
-      const bool stays = scenario_.connects[attempt.connect].closer == Closer::nobody;
+      const bool stays = scenario_.connects[attempt.connect].closer == ClosingSide::nobody;
       check::check_settlement(attempt.initiator, attempt.label, ended, stays, world_.now(), judge_);
       check::check_timewait(attempt, judge_);
       for (const auto& r : attempt.responders)
@@ -226,7 +226,7 @@ class Run {
     const check::End& i = attempt.initiator;
     if (i.established())
       ++report_.established;
-    else if (i.find(check::Told::rejected) != nullptr)
+    else if (i.find(check::CmEventKind::rejected) != nullptr)
       ++report_.rejected;
     else if (i.over())
       ++report_.failed;

@@ -134,9 +134,9 @@ class Shrinker {
       const bool of_gone = fault.link == name_of(gone);
       if (fault.link != kept.name && !of_gone) continue;
       fault.link = kept.name;
-      if (fault.way == Way::both) continue;
+      if (fault.way == LinkDirection::both) continue;
       if (fault.toward == name) fault.toward = of_gone ? near : far;
-      fault.way = fault.toward == kept.ends[1] ? Way::forward : Way::backward;
+      fault.way = fault.toward == kept.ends[1] ? LinkDirection::forward : LinkDirection::backward;
     }
     return out;
   }
@@ -271,7 +271,7 @@ class Shrinker {
     for (std::size_t i = 0; i < best_.faults.size(); ++i) {
       const std::string where = fmt::format("fault {}: ", i + 1);
       any |= lower_fault_numbers(i);
-      if (best_.faults[i].way == Way::both && !best_.faults[i].link.empty()) any |= one_way(i, where);
+      if (best_.faults[i].way == LinkDirection::both && !best_.faults[i].link.empty()) any |= one_way(i, where);
       if (best_.faults[i].rule.mask) any |= thin_mask(i, where);
       // Only for a fault with a limit: a permanent loss with probability 1 would fail for another reason.
       if (best_.faults[i].rule.chance != Ratio{1, 1} && best_.faults[i].rule.match.times != 0) {
@@ -304,12 +304,12 @@ class Shrinker {
   }
 
   bool one_way(std::size_t i, const std::string& where) {
-    for (const Way way : {Way::forward, Way::backward}) {
+    for (const LinkDirection way : {LinkDirection::forward, LinkDirection::backward}) {
       Scenario candidate = best_;
       ScenarioFault& fault = candidate.faults[i];
       fault.way = way;
       for (const ScenarioLink& link : candidate.links)
-        if (name_of(link) == fault.link) fault.toward = link.ends[way == Way::forward ? 1 : 0];
+        if (name_of(link) == fault.link) fault.toward = link.ends[way == LinkDirection::forward ? 1 : 0];
       if (take(std::move(candidate), where + "one way only")) return true;
     }
     return false;

@@ -27,12 +27,12 @@ constexpr std::uint64_t tell_every = 1024;  // events between two calls of progr
 constexpr Duration time_wait = std::chrono::milliseconds(10);
 
 /// Values on which both ends must agree. MPA: revision, RTR, CRC; RoCE: path MTU, the lower and the higher QPN.
-struct Agreed {
+struct AgreedValues {
   std::uint32_t a = 0, b = 0, c = 0;
-  bool operator==(const Agreed&) const = default;
+  bool operator==(const AgreedValues&) const = default;
 };
 
-Agreed agreed_of(const cm::Established& event) {
+AgreedValues agreed_of(const cm::Established& event) {
   if (const auto* ib = std::get_if<ib::Parameters>(&event.parameters)) {
     const auto [low, high] = std::minmax(ib->qp_num, ib->remote_qp_num);
     return {static_cast<std::uint32_t>(ib->path_mtu), low, high};
@@ -41,7 +41,7 @@ Agreed agreed_of(const cm::Established& event) {
   return {mpa.revision, static_cast<std::uint32_t>(mpa.rtr), mpa.crc};
 }
 
-std::string words(const Agreed& agreed, bool roce) {
+std::string values_text(const AgreedValues& agreed, bool roce) {
   if (roce) return fmt::format("path MTU code {}, queue pairs {:#x} and {:#x}", agreed.a, agreed.b, agreed.c);
   return fmt::format("revision {}, RTR {}, CRC {}", agreed.a, to_string(static_cast<mpa::Rtr>(agreed.b)),
                      agreed.c != 0);
@@ -55,7 +55,7 @@ struct Pair {
   bool used = false;
   bool initiator_up = false, responder_up = false;
   std::uint8_t ends = 0;  // ids that are not destroyed yet
-  Agreed agreed{};        // reported by the end that was established first
+  AgreedValues agreed{};  // reported by the end that was established first
 };
 
 class Storm;
@@ -74,7 +74,7 @@ class StormApp final : public App {
     std::uint32_t cursor = 0, in_setup = 0;
     bool done = false;
   };
-  struct Live {
+  struct OpenConnection {
     std::uint32_t pair = 0;
     std::uint32_t serial = 0;
     bool initiator = false;
@@ -87,7 +87,7 @@ class StormApp final : public App {
   void on(cm::Established& event);
   void on_end(cm::Id id, bool established, std::string_view why);
   void both_up(Pair& pair, cm::Id id);
-  void forget(cm::Id id, const Live& live);
+  void forget(cm::Id id, const OpenConnection& live);
 
   Storm& storm_;
   Host& host_;
@@ -95,7 +95,7 @@ class StormApp final : public App {
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<Process> processes_;
-  std::unordered_map<std::uint64_t, Live> live_;  // by number of the id; never iterated
+  std::unordered_map<std::uint64_t, OpenConnection> live_;  // by number of the id; never iterated
 };
 
 class Storm {
@@ -147,7 +147,7 @@ class Storm {
       FaultRule rule;
       rule.name = "loss";
       rule.chance = options_.loss;
-      if (auto added = world_.add_fault(*link, Way::both, rule); !added) return added;
+      if (auto added = world_.add_fault(*link, LinkDirection::both, rule); !added) return added;
     }
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       apps_.push_back(std::make_unique<StormApp>(*this, world_.host(i), i));
@@ -211,9 +211,9 @@ class Storm {
                        p.target);
   }
 
-  void agree(const Pair& p, const Agreed& other) {
+  void agree(const Pair& p, const AgreedValues& other) {
     if (p.agreed != other)
-      wrong(name(p), fmt::format("the ends differ: {}; {}", words(p.agreed, roce()), words(other, roce())));
+      wrong(name(p), fmt::format("the ends differ: {}; {}", values_text(p.agreed, roce()), values_text(other, roce())));
   }
 
   void judge() {
@@ -366,7 +366,7 @@ void StormApp::on(cm::ConnectRequest& event) {
 void StormApp::on(cm::Established& event) {
   const auto at = live_.find(event.id.number());
   if (at == live_.end()) return;
-  const Live live = at->second;
+  const OpenConnection live = at->second;
   Pair* p = storm_.pair(live.pair, live.serial);
   if (p == nullptr) return;
   const bool second = live.initiator ? p->responder_up : p->initiator_up;
@@ -396,7 +396,7 @@ void StormApp::both_up(Pair& pair, cm::Id id) {
 void StormApp::on_end(cm::Id id, bool established, std::string_view why) {
   const auto at = live_.find(id.number());
   if (at == live_.end()) return;  // the peer failed before its Request
-  const Live live = at->second;
+  const OpenConnection live = at->second;
   Pair* p = storm_.pair(live.pair, live.serial);
   const bool both = p != nullptr && p->initiator_up && p->responder_up;
   forget(id, live);
@@ -421,7 +421,7 @@ void StormApp::on_end(cm::Id id, bool established, std::string_view why) {
   host_.set_timer(host_.now() + retry_after, pair_bit | live.pair);
 }
 
-void StormApp::forget(cm::Id id, const Live& live) {
+void StormApp::forget(cm::Id id, const OpenConnection& live) {
   live_.erase(id.number());
   id.destroy();
   Pair* p = storm_.pair(live.pair, live.serial);

@@ -64,8 +64,8 @@ struct ScenarioListen {
 
 enum class Transfer : std::uint8_t { send, write, read };
 std::string_view to_string(Transfer transfer);
-enum class Closer : std::uint8_t { initiator, responder, both, nobody };
-std::string_view to_string(Closer closer);
+enum class ClosingSide : std::uint8_t { initiator, responder, both, nobody };
+std::string_view to_string(ClosingSide closer);
 enum class Expect : std::uint8_t {
   established,  ///< established on both ends, all data transferred, closed as specified
   rejected,     ///< the initiator gets Rejected, with the private data
@@ -93,12 +93,12 @@ struct ScenarioConnect {
   Duration interval{};  ///< between the starts of two connections
   // Once established. The initiator transfers first if RFC 5044 §7.1.2 requires it.
   Transfer transfer = Transfer::send;
-  std::uint32_t messages = 1;         ///< in each direction for Sends; from the initiator for writes and reads; 0: none
-  std::uint32_t octets = 64;          ///< per message
-  bool both_ways = true;              ///< the responder sends too
-  std::uint32_t srq = 0;              ///< XRC: the process, from 1, whose queue gets the messages; 0: each in turn
-  Closer closer = Closer::initiator;  ///< UD, where the peer does not notice: each end, unless `nobody`
-  Duration close_after{};             ///< after the last transfer
+  std::uint32_t messages = 1;  ///< in each direction for Sends; from the initiator for writes and reads; 0: none
+  std::uint32_t octets = 64;   ///< per message
+  bool both_ways = true;       ///< the responder sends too
+  std::uint32_t srq = 0;       ///< XRC: the process, from 1, whose queue gets the messages; 0: each in turn
+  ClosingSide closer = ClosingSide::initiator;  ///< UD, where the peer does not notice: each end, unless `nobody`
+  Duration close_after{};                       ///< after the last transfer
   Expect expect = Expect::established;
   Duration established_within{};  ///< with `established`: longest time from start to established, at either end; 0: any
   /// How often the workload retries a connection that failed or was cut. Each attempt is judged by the invariants;
@@ -149,7 +149,7 @@ struct ScenarioExit {
 
 struct ScenarioFault {
   std::string link;  ///< empty for host actions with a time
-  Way way = Way::both;
+  LinkDirection way = LinkDirection::both;
   std::string toward;  ///< the TOML key `to`: the end of the link that receives the affected frames; sets `way`
   std::string host;    ///< host actions
   FaultRule rule{};

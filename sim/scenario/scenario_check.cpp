@@ -27,7 +27,7 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
-Checker::Checker(const Scenario& scenario, const UncheckedParts& distrust) : s_(scenario), distrust_(distrust) {
+Checker::Checker(const Scenario& scenario, const UncheckedParts& unchecked) : s_(scenario), unchecked_(unchecked) {
   for (std::size_t i = 0; i < s_.hosts.size(); ++i) nodes_.emplace(s_.hosts[i].name, i);
   for (std::size_t i = 0; i < s_.links.size(); ++i) links_.emplace(name_of(s_.links[i]), i);
 }
@@ -61,7 +61,7 @@ const ScenarioHost* Checker::expect_host(Section section, std::size_t index, std
     return nullptr;
   }
   const ScenarioHost* host = node(name);
-  if (host == nullptr && !distrust_.hosts)
+  if (host == nullptr && !unchecked_.hosts)
     add(section, index, key, fmt::format("{}: {}", key, unknown("host", name, false)));
   if (host == nullptr) return nullptr;
   if (!host->is_switch) return host;
@@ -125,7 +125,7 @@ void Checker::check_host(std::size_t i) {
   const bool linked = std::any_of(s_.links.begin(), s_.links.end(), [&](const ScenarioLink& link) {
     return link.ends[0] == host.name || link.ends[1] == host.name;
   });
-  if (!linked && !host.name.empty() && !distrust_.links && !distrust_.hosts)
+  if (!linked && !host.name.empty() && !unchecked_.links && !unchecked_.hosts)
     add(Section::host, i, "name",
         fmt::format("host '{}' has no link: add a [[link]] with ends = [\"{}\", ...]", host.name, host.name));
 }
@@ -134,28 +134,31 @@ void Checker::check_links() {
   std::set<std::string> names;
   for (std::size_t i = 0; i < s_.links.size(); ++i) {
     const ScenarioLink& link = s_.links[i];
-    const auto complain = [&](std::string_view key, std::string text) { add(Section::link, i, key, std::move(text)); };
+    const auto add_problem = [&](std::string_view key, std::string text) {
+      add(Section::link, i, key, std::move(text));
+    };
     const bool has_ends = !link.ends[0].empty() && !link.ends[1].empty();
-    if (!has_ends) complain("ends", "ends are missing: add ends = [\"a\", \"b\"]");
+    if (!has_ends) add_problem("ends", "ends are missing: add ends = [\"a\", \"b\"]");
     for (const std::string& end : link.ends)
-      if (has_ends && node(end) == nullptr && !distrust_.hosts)
-        complain("ends", fmt::format("ends: {}", unknown("host or switch", end, true)));
+      if (has_ends && node(end) == nullptr && !unchecked_.hosts)
+        add_problem("ends", fmt::format("ends: {}", unknown("host or switch", end, true)));
     if (has_ends && link.ends[0] == link.ends[1])
-      complain("ends", fmt::format("ends: '{}' is linked to itself; a link joins two", link.ends[0]));
+      add_problem("ends", fmt::format("ends: '{}' is linked to itself; a link joins two", link.ends[0]));
     if (has_ends && !names.insert(name_of(link)).second)
-      complain("name", fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
+      add_problem("name",
+                  fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
     if (!is_name(name_of(link)) && !link.name.empty())
-      complain("name", fmt::format("name: '{}' is not a name: use letters, digits, '.', '_' and '-'",
-                                   link.name.substr(0, name_max)));
+      add_problem("name", fmt::format("name: '{}' is not a name: use letters, digits, '.', '_' and '-'",
+                                      link.name.substr(0, name_max)));
     const LinkOptions& options = link.options;
     if (options.rate_bps == 0)
-      complain("rate", "rate: nothing crosses a link of rate 0; for a dead link use a fault with action = \"drop\"");
+      add_problem("rate", "rate: nothing crosses a link of rate 0; for a dead link use a fault with action = \"drop\"");
     if (options.mtu < 576 || options.mtu > 9000)
-      complain("mtu", fmt::format("mtu: {} is not in 576..9000", options.mtu));
-    if (options.delay < Duration{}) complain("delay", "delay: a time is not negative");
+      add_problem("mtu", fmt::format("mtu: {} is not in 576..9000", options.mtu));
+    if (options.delay < Duration{}) add_problem("delay", "delay: a time is not negative");
     if (options.queue_octets < std::uint32_t{options.mtu} + 14)
-      complain("queue", fmt::format("queue: {} octets do not hold one frame of the MTU ({} and 14 of Ethernet)",
-                                    options.queue_octets, options.mtu));
+      add_problem("queue", fmt::format("queue: {} octets do not hold one frame of the MTU ({} and 14 of Ethernet)",
+                                       options.queue_octets, options.mtu));
   }
 }
 
@@ -239,8 +242,8 @@ std::vector<ScenarioProblem> Checker::run() {
   return std::move(problems_);
 }
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& distrust) {
-  return Checker(scenario, distrust).run();
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked) {
+  return Checker(scenario, unchecked).run();
 }
 
 std::vector<ScenarioError> check_scenario(const Scenario& scenario) {

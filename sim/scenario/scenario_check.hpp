@@ -27,6 +27,6 @@ struct UncheckedParts {
   bool listens = false;  ///< a listener whose address or port is not known
 };
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& distrust);
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked);
 
 }  // namespace parley::sim

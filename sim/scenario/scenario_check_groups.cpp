@@ -71,17 +71,18 @@ void Checker::check_group_end(Section section, std::size_t i, std::string_view k
   if (group == Address{}) add(section, i, "group", "group is missing: add group = \"239.1.2.3\", or another");
   const ScenarioHost* host = expect_host(section, i, key, name);
   if (host == nullptr) return;
-  const auto complain = [&](std::string_view of, std::string text) { add(section, i, of, std::move(text)); };
-  if (engine_of(*host) != NicEngine::roce && distrust_.engines) return;
+  const auto add_problem = [&](std::string_view of, std::string text) { add(section, i, of, std::move(text)); };
+  if (engine_of(*host) != NicEngine::roce && unchecked_.engines) return;
   if (engine_of(*host) != NicEngine::roce)
-    return complain(key, fmt::format("{}: '{}' has engine = \"{}\", and groups are of RoCE: write engine = \"roce\" in "
-                                     "the [[host]]",
-                                     key, name, to_string(engine_of(*host))));
+    return add_problem(key,
+                       fmt::format("{}: '{}' has engine = \"{}\", and groups are of RoCE: write engine = \"roce\" in "
+                                   "the [[host]]",
+                                   key, name, to_string(engine_of(*host))));
   if (group.family == Address::Family::v6 && !host->options.ipv6)
-    complain("group", fmt::format("group: '{}' has ipv6 = false", name));
-  if (segments_of_.contains(name) && !distrust_.links && !distrust_.nics && !only_roce_nic(s_, *host))
-    complain(key,
-             fmt::format("{}: '{}' has several NICs with RoCE, and a group is of one network: give it one", key, name));
+    add_problem("group", fmt::format("group: '{}' has ipv6 = false", name));
+  if (segments_of_.contains(name) && !unchecked_.links && !unchecked_.nics && !only_roce_nic(s_, *host))
+    add_problem(
+        key, fmt::format("{}: '{}' has several NICs with RoCE, and a group is of one network: give it one", key, name));
 }
 
 void Checker::check_member(std::size_t i) {
@@ -99,10 +100,10 @@ void Checker::check_member(std::size_t i) {
 
 void Checker::check_send(std::size_t i) {
   const ScenarioSend& send = s_.sends[i];
-  const auto complain = [&](std::string_view key, std::string text) { add(Section::send, i, key, std::move(text)); };
+  const auto add_problem = [&](std::string_view key, std::string text) { add(Section::send, i, key, std::move(text)); };
   check_group_end(Section::send, i, "from", send.from, send.group);
   if (send.octets < ScenarioSend::octets_min)
-    complain("octets", fmt::format("octets: write {} or more, so that datagrams differ", ScenarioSend::octets_min));
+    add_problem("octets", fmt::format("octets: write {} or more, so that datagrams differ", ScenarioSend::octets_min));
   const ScenarioHost* from = node(send.from);
   const bool roce = from != nullptr && !from->is_switch && engine_of(*from) == NicEngine::roce;
   // Every host that must receive it has a queue pair for packets of its own HCA's size.
@@ -116,26 +117,27 @@ void Checker::check_send(std::size_t i) {
   for (const std::string& name : ends) {
     const std::uint32_t most = nic::roce::octets_of(node(name)->options.hca.mtu);
     if (send.octets <= most) continue;
-    complain("octets", fmt::format("octets: a datagram is one packet, and those of '{}' have at most {} octets: hca = "
-                                   "{{ mtu = ... }}",
-                                   name, most));
+    add_problem("octets",
+                fmt::format("octets: a datagram is one packet, and those of '{}' have at most {} octets: hca = "
+                            "{{ mtu = ... }}",
+                            name, most));
     break;
   }
   for (const std::string& name : ends)
-    if (roce && name != send.from && !distrust_.links && !distrust_.hosts && !reaches(send.from, name))
-      complain("group",
-               fmt::format("group: no path leads from '{}' to the member '{}'; hosts do not forward: join them "
-                           "by a link or over switches",
-                           send.from, name));
-  if (send.interval < Duration{}) return complain("interval", "interval: a time is not negative");
+    if (roce && name != send.from && !unchecked_.links && !unchecked_.hosts && !reaches(send.from, name))
+      add_problem("group",
+                  fmt::format("group: no path leads from '{}' to the member '{}'; hosts do not forward: join them "
+                              "by a link or over switches",
+                              send.from, name));
+  if (send.interval < Duration{}) return add_problem("interval", "interval: a time is not negative");
   const __int128 last = static_cast<__int128>(send.at.time_since_epoch().count()) +
                         static_cast<__int128>(send.interval.count()) * (send.messages == 0 ? 0 : send.messages - 1);
   if (send.at < Instant{} || send.at == never)
-    complain("at", "at: write a time from 0s on");
+    add_problem("at", "at: write a time from 0s on");
   else if (s_.bounds.time > Duration{} && last >= s_.bounds.time.count())
-    complain(send.messages > 1 ? "interval" : "at",
-             fmt::format("the last datagram would leave when the run is over: [bounds] time is {}",
-                         time_text(s_.bounds.time)));
+    add_problem(send.messages > 1 ? "interval" : "at",
+                fmt::format("the last datagram would leave when the run is over: [bounds] time is {}",
+                            time_text(s_.bounds.time)));
 }
 
 }  // namespace parley::sim

@@ -34,7 +34,7 @@ std::string unknown_nic(const ScenarioHost& host, std::string_view nic) {
 using TakenNics = std::set<std::pair<std::string, std::string>>;  // host and NIC
 
 /// A link without a NIC name uses the first free one, as in World::add_link.
-bool take_free_nic(const ScenarioHost& host, TakenNics& taken) {
+bool assign_free_nic(const ScenarioHost& host, TakenNics& taken) {
   const auto& nics = host.options.nics;
   return std::any_of(nics.begin(), nics.end(),
                      [&](const NicOptions& n) { return taken.emplace(host.name, n.name).second; });
@@ -50,7 +50,7 @@ void Checker::check_nics(std::size_t i) {
 
 /// A NIC has one link.
 void Checker::check_link_nics() {
-  if (distrust_.nics) return;
+  if (unchecked_.nics) return;
   TakenNics taken;
   for (std::size_t i = 0; i < s_.links.size(); ++i) {
     for (std::size_t end = 0; end < 2; ++end) {
@@ -62,7 +62,7 @@ void Checker::check_link_nics() {
         add(Section::link, i, "ends", "ends: " + unknown_nic(*host, nic));
       else if (!nic.empty() && !taken.emplace(host->name, nic).second)
         add(Section::link, i, "ends", fmt::format("ends: '{}/{}' has a link already", host->name, nic));
-      else if (nic.empty() && !host->options.nics.empty() && !take_free_nic(*host, taken))
+      else if (nic.empty() && !host->options.nics.empty() && !assign_free_nic(*host, taken))
         add(Section::link, i, "ends",
             fmt::format("ends: each NIC of '{}' has a link already: add another [[host.nic]]", host->name));
     }
@@ -87,21 +87,24 @@ void Checker::check_one_nic_in_a_network() {
 /// The hosts reach each other: do the named NICs too?
 void Checker::check_partner_nics(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
-  const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
+  const auto add_problem = [&](std::string_view key, std::string text) {
+    add(Section::connect, i, key, std::move(text));
+  };
   const ScenarioHost &from = *node(connect.from), &to = *node(connect.to);
   const std::size_t before = problems_.size();
-  if (distrust_.nics) return;
+  if (unchecked_.nics) return;
   if (!connect.from_nic.empty() && !has_nic(from, connect.from_nic))
-    complain("from", "from: " + unknown_nic(from, connect.from_nic));
-  if (!connect.to_nic.empty() && !has_nic(to, connect.to_nic)) complain("to", "to: " + unknown_nic(to, connect.to_nic));
+    add_problem("from", "from: " + unknown_nic(from, connect.from_nic));
+  if (!connect.to_nic.empty() && !has_nic(to, connect.to_nic))
+    add_problem("to", "to: " + unknown_nic(to, connect.to_nic));
   for (const std::string& nic : connect.backups)
-    if (!has_nic(to, nic)) complain("backups", "backups: " + unknown_nic(to, nic));
+    if (!has_nic(to, nic)) add_problem("backups", "backups: " + unknown_nic(to, nic));
   if (!connect.backups.empty() && connect.address == AddressKind::link_local)
-    complain("backups", "backups: a link-local address is of one link: write address = \"v4\" or \"v6\"");
-  if (problems_.size() != before || distrust_.links || distrust_.hosts) return;
+    add_problem("backups", "backups: a link-local address is of one link: write address = \"v4\" or \"v6\"");
+  if (problems_.size() != before || unchecked_.links || unchecked_.hosts) return;
   if (const auto route = find_route(s_, segments_, connect); !route)
-    complain(connect.backups.empty() ? "to" : "backups",
-             fmt::format("{}: {}", connect.backups.empty() ? "to" : "backups", route.error()));
+    add_problem(connect.backups.empty() ? "to" : "backups",
+                fmt::format("{}: {}", connect.backups.empty() ? "to" : "backups", route.error()));
 }
 
 }  // namespace parley::sim

@@ -85,7 +85,7 @@ bool Checker::check_roce_connect(std::size_t i) {
   const auto is_roce = [](const ScenarioHost* host) { return host != nullptr && engine_of(*host) == NicEngine::roce; };
   if (!is_roce(from) && !is_roce(to)) return false;
   if (from != nullptr && to != nullptr && is_roce(from) != is_roce(to)) {
-    if (!distrust_.nics)
+    if (!unchecked_.nics)
       add(Section::connect, i, "to",
           fmt::format("to: '{}' has engine = \"{}\" and '{}' \"{}\": a connection needs the same at both ends",
                       connect.from, engine_word(*from), connect.to, engine_word(*to)));
@@ -126,7 +126,7 @@ void Checker::check_datagrams(std::size_t i, const ScenarioHost* from, const Sce
 }
 
 void Checker::check_iwarp_qp(Section section, std::size_t i, QpKind qp, bool hosts_known) {
-  if (qp == QpKind::rc || !hosts_known || distrust_.engines) return;
+  if (qp == QpKind::rc || !hosts_known || unchecked_.engines) return;
   add(section, i, "qp",
       fmt::format("qp: \"{}\" is of RoCE: write engine = \"roce\" in the [[host]], or leave qp out", to_string(qp)));
 }

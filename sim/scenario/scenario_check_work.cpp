@@ -40,34 +40,34 @@ void Checker::check_quirk(Section section, std::size_t index, std::string_view k
 
 void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& o) {
   const std::size_t before = problems_.size();
-  const auto complain = [&](std::string_view key, std::string_view text) {
+  const auto add_problem = [&](std::string_view key, std::string_view text) {
     add(section, index, key, fmt::format("{}: {}", key, text));
   };
   check_quirk(section, index, "peer_quirk", o.peer_quirk);
   check_quirk(section, index, "play_quirk", o.play_quirk);
   const auto depth_fine = [](std::uint16_t n) { return n <= mpa::depth_max || n == mpa::depth_not_negotiated; };
-  if (o.revision != 1 && o.revision != 2) complain("revision", "write 1 (RFC 5044) or 2 (RFC 6581)");
-  if (!depth_fine(o.ird)) complain("ird", "write 0..16382 or \"none\" (RFC 6581 §9.1)");
-  if (!depth_fine(o.ord)) complain("ord", "write 0..16382 or \"none\" (RFC 6581 §9.1)");
-  if (o.timeouts.request <= Duration{}) complain("request_timeout", "write a time above 0s");
-  if (o.timeouts.reply <= Duration{}) complain("reply_timeout", "write a time above 0s");
-  if (o.timeouts.rtr <= Duration{}) complain("rtr_timeout", "write a time above 0s");
-  if (o.timeouts.first_fpdu < Duration{}) complain("first_fpdu_timeout", "a time is not negative");
+  if (o.revision != 1 && o.revision != 2) add_problem("revision", "write 1 (RFC 5044) or 2 (RFC 6581)");
+  if (!depth_fine(o.ird)) add_problem("ird", "write 0..16382 or \"none\" (RFC 6581 §9.1)");
+  if (!depth_fine(o.ord)) add_problem("ord", "write 0..16382 or \"none\" (RFC 6581 §9.1)");
+  if (o.timeouts.request <= Duration{}) add_problem("request_timeout", "write a time above 0s");
+  if (o.timeouts.reply <= Duration{}) add_problem("reply_timeout", "write a time above 0s");
+  if (o.timeouts.rtr <= Duration{}) add_problem("rtr_timeout", "write a time above 0s");
+  if (o.timeouts.first_fpdu < Duration{}) add_problem("first_fpdu_timeout", "a time is not negative");
   if (role == mpa::Role::initiator) {
     if (o.revision == 2 && o.rtr == mpa::Rtr::frame)
-      complain(
+      add_problem(
           "rtr",
           "the Rtr frame belongs to revision 1 (OFA 2007-10 Rtr §1): add revision = 1, or write send, write or read");
     if (o.rtr_fallback == mpa::Rtr::frame)
-      complain("rtr_fallback",
-               "without S the peer does not know the Rtr frame (OFA 2007-10 Rtr §2): write send, write or read");
+      add_problem("rtr_fallback",
+                  "without S the peer does not know the Rtr frame (OFA 2007-10 Rtr §2): write send, write or read");
   } else {
-    if (o.rtr_accept.empty()) complain("rtr_accept", "name at least one of send, write, read (RFC 6581 §9.2)");
+    if (o.rtr_accept.empty()) add_problem("rtr_accept", "name at least one of send, write, read (RFC 6581 §9.2)");
     if (o.rtr_expected == mpa::Rtr::frame)
-      complain("rtr_expected",
-               "the Rtr frame is always announced with S (OFA 2007-10 Rtr §2): write send, write or read");
+      add_problem("rtr_expected",
+                  "the Rtr frame is always announced with S (OFA 2007-10 Rtr §2): write send, write or read");
     if (o.rtr_accept == mpa::RtrSet{.read = true} && o.ird == 0 && o.ird_max == 0)
-      complain("rtr_accept", "a Read alone needs room for one: raise ird or ird_max (RFC 6581 §9.2)");
+      add_problem("rtr_accept", "a Read alone needs room for one: raise ird or ird_max (RFC 6581 §9.2)");
   }
   if (problems_.size() == before && !mpa::check_options(role, o))
     add(section, index, "", "these MPA options contradict each other or are out of range (docs/cm.md)");
@@ -78,13 +78,13 @@ void Checker::check_listens() {
   std::map<std::tuple<std::string, std::uint16_t, bool, bool>, std::size_t> ports;
   for (std::size_t i = 0; i < s_.listens.size(); ++i) {
     const ScenarioListen& listen = s_.listens[i];
-    const auto complain = [&](std::string_view key, std::string text) {
+    const auto add_problem = [&](std::string_view key, std::string text) {
       add(Section::listen, i, key, std::move(text));
     };
     const ScenarioHost* host = expect_host(Section::listen, i, "host", listen.host);
     if (host != nullptr && !host->options.ipv6 && listen.address != AddressKind::v4)
-      complain("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
-    if (listen.port == 0) complain("port", "port: write 1..65535");
+      add_problem("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
+    if (listen.port == 0) add_problem("port", "port: write 1..65535");
     // The XRC service uses the port in both spaces.
     for (const bool datagrams : {false, true}) {
       if ((datagrams && listen.qp == QpKind::rc) || (!datagrams && listen.qp == QpKind::ud)) continue;
@@ -92,14 +92,15 @@ void Checker::check_listens() {
           ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4, datagrams}, i);
       if (fresh || listen.host.empty()) continue;
       const int line = s_.listens[first->second].line;
-      complain("port",
-               fmt::format("port: {} of '{}' is taken by the listener {}; choose another", listen.port, listen.host,
-                           line > 0 ? fmt::format("of line {}", line) : fmt::format("number {}", first->second + 1)));
+      add_problem(
+          "port",
+          fmt::format("port: {} of '{}' is taken by the listener {}; choose another", listen.port, listen.host,
+                      line > 0 ? fmt::format("of line {}", line) : fmt::format("number {}", first->second + 1)));
       break;
     }
-    if (listen.at < Instant{} || listen.at == never) complain("at", "at: write a time from 0s on");
-    if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");
-    if (listen.pending_max == 0) complain("pending_max", "pending_max: 0 lets no peer connect");
+    if (listen.at < Instant{} || listen.at == never) add_problem("at", "at: write a time from 0s on");
+    if (listen.accept_after < Duration{}) add_problem("accept_after", "accept_after: a time is not negative");
+    if (listen.pending_max == 0) add_problem("pending_max", "pending_max: 0 lets no peer connect");
     if (check_roce_listen(i)) continue;
     check_iwarp_qp(Section::listen, i, listen.qp, host != nullptr);
     check_listen_mpa(i);
@@ -157,34 +158,40 @@ void Checker::check_connect(std::size_t i) {
 /// Both hosts exist: do they reach each other?
 void Checker::check_partner(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
-  const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
+  const auto add_problem = [&](std::string_view key, std::string text) {
+    add(Section::connect, i, key, std::move(text));
+  };
   if (connect.from == connect.to)
-    return complain("to", fmt::format("to: '{}' connects to itself; nothing of that would cross a link", connect.from));
-  if (!distrust_.links && !distrust_.hosts && !reaches(connect.from, connect.to))
-    complain("to", fmt::format("to: no path leads from '{}' to '{}'; hosts do not forward: join them by a link or "
-                               "over switches",
-                               connect.from, connect.to));
+    return add_problem("to",
+                       fmt::format("to: '{}' connects to itself; nothing of that would cross a link", connect.from));
+  if (!unchecked_.links && !unchecked_.hosts && !reaches(connect.from, connect.to))
+    add_problem("to", fmt::format("to: no path leads from '{}' to '{}'; hosts do not forward: join them by a link or "
+                                  "over switches",
+                                  connect.from, connect.to));
   else
     check_partner_nics(i);
   const bool v4_only = !node(connect.from)->options.ipv6 || !node(connect.to)->options.ipv6;
   if (connect.address != AddressKind::v4 && v4_only)
-    complain("address", "address: one of the two hosts has ipv6 = false");
+    add_problem("address", "address: one of the two hosts has ipv6 = false");
   else
     check_listener(i);
   // All of them start at the same time, and each needs a port; those without one fail.
   if (connect.count > Stack::ephemeral_ports && connect.interval == Duration{} && connect.retries == 0 &&
       (connect.expect == Expect::established || connect.expect == Expect::rejected))
-    complain("count", fmt::format("count: {} connections at once from '{}' to one address and port, and a host has {} "
-                                  "local ports for those: spread them over more hosts or listeners, or over time with "
-                                  "interval",
-                                  connect.count, connect.from, Stack::ephemeral_ports));
+    add_problem("count",
+                fmt::format("count: {} connections at once from '{}' to one address and port, and a host has {} "
+                            "local ports for those: spread them over more hosts or listeners, or over time with "
+                            "interval",
+                            connect.count, connect.from, Stack::ephemeral_ports));
 }
 
 /// Is there a listener to answer?
 void Checker::check_listener(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
-  const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
-  if (distrust_.listens || connect.expect == Expect::failed || connect.expect == Expect::settled) return;
+  const auto add_problem = [&](std::string_view key, std::string text) {
+    add(Section::connect, i, key, std::move(text));
+  };
+  if (unchecked_.listens || connect.expect == Expect::failed || connect.expect == Expect::settled) return;
   const auto same = [&](const ScenarioListen& listen) {
     return listen.host == connect.to && listen.port == connect.port &&
            (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4) && listen.qp == connect.qp;
@@ -193,17 +200,17 @@ void Checker::check_listener(std::size_t i) {
   for (const ScenarioListen& listen : s_.listens) {
     if (listen.host != connect.to) continue;
     if (listen.port == connect.port && listen.qp != connect.qp)
-      return complain("qp", fmt::format("qp: '{}' listens on port {} with qp = \"{}\" only", connect.to, listen.port,
-                                        to_string(listen.qp)));
+      return add_problem("qp", fmt::format("qp: '{}' listens on port {} with qp = \"{}\" only", connect.to, listen.port,
+                                           to_string(listen.qp)));
     if (listen.port == connect.port)
-      return complain("address", fmt::format("address: '{}' listens on port {} with address = \"{}\" only", connect.to,
-                                             listen.port, to_string(listen.address)));
-    return complain(
+      return add_problem("address", fmt::format("address: '{}' listens on port {} with address = \"{}\" only",
+                                                connect.to, listen.port, to_string(listen.address)));
+    return add_problem(
         "port", fmt::format("port: there is no listener on port {} of '{}'; did you mean {}? (or expect = \"failed\")",
                             connect.port, connect.to, listen.port));
   }
-  complain("port",
-           fmt::format("port: there is no listener on '{}': add a [[listen]], or expect = \"failed\"", connect.to));
+  add_problem("port",
+              fmt::format("port: there is no listener on '{}': add a [[listen]], or expect = \"failed\"", connect.to));
 }
 
 void Checker::check_amounts(std::size_t i) {
@@ -245,32 +252,34 @@ void Checker::check_faults() {
 
 void Checker::check_fault_place(std::size_t i) {
   const ScenarioFault& fault = s_.faults[i];
-  const auto complain = [&](std::string_view key, std::string text) { add(Section::fault, i, key, std::move(text)); };
+  const auto add_problem = [&](std::string_view key, std::string text) {
+    add(Section::fault, i, key, std::move(text));
+  };
   if (fault.link.empty()) {
     if (!is_host_action(fault.rule.action))
-      complain("link", fmt::format("link is missing: {} happens to frames of a link", to_string(fault.rule.action)));
+      add_problem("link", fmt::format("link is missing: {} happens to frames of a link", to_string(fault.rule.action)));
     else if (fault.rule.match != Match{} || fault.rule.mask || fault.rule.chance != Ratio{1, 1})
-      complain(
+      add_problem(
           "match",
           "without a link no frame can match: add link = \"...\", or leave match, nth, times, chance and mask out");
     else if (!fault.toward.empty())
-      complain("to", "to is an end of a link: add link = \"...\"");
+      add_problem("to", "to is an end of a link: add link = \"...\"");
     return;
   }
   const auto found = links_.find(fault.link);
   if (found == links_.end()) {
-    if (distrust_.links || distrust_.hosts) return;
+    if (unchecked_.links || unchecked_.hosts) return;
     std::vector<std::string_view> names;
     for (const auto& [name, index] : links_) names.push_back(name);
     const std::string_view meant = nearest(fault.link, names);
-    return complain("link", fmt::format("link: no link is called '{}'; {}", fault.link.substr(0, 130),
-                                        meant.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
-                                                      : fmt::format("did you mean '{}'?", meant)));
+    return add_problem("link", fmt::format("link: no link is called '{}'; {}", fault.link.substr(0, 130),
+                                           meant.empty() ? fmt::format("there are {}", fmt::join(names, ", "))
+                                                         : fmt::format("did you mean '{}'?", meant)));
   }
   const ScenarioLink& link = s_.links[found->second];
   if (!fault.toward.empty() && fault.toward != link.ends[0] && fault.toward != link.ends[1])
-    complain("to", fmt::format("to: '{}' is not an end of {}: write \"{}\" or \"{}\"", fault.toward, fault.link,
-                               link.ends[0], link.ends[1]));
+    add_problem("to", fmt::format("to: '{}' is not an end of {}: write \"{}\" or \"{}\"", fault.toward, fault.link,
+                                  link.ends[0], link.ends[1]));
 }
 
 void Checker::check_fault(std::size_t i) {

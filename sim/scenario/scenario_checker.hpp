@@ -15,7 +15,7 @@ namespace parley::sim {
 
 class Checker {
  public:
-  Checker(const Scenario& scenario, const UncheckedParts& distrust);
+  Checker(const Scenario& scenario, const UncheckedParts& unchecked);
   std::vector<ScenarioProblem> run();
 
  private:
@@ -74,7 +74,7 @@ class Checker {
   void check_fault_place(std::size_t index);
 
   const Scenario& s_;
-  const UncheckedParts distrust_;
+  const UncheckedParts unchecked_;
   std::map<std::string, std::size_t> nodes_, links_;  // the first one with each name
   Segments segments_;
   std::map<std::string, std::set<std::size_t>> segments_of_;  // by node

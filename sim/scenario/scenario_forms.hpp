@@ -54,7 +54,7 @@ struct Flag {
 
 /// A TOML integer.
 template <std::uint64_t Min, std::uint64_t Max>
-struct Whole {
+struct IntegerForm {
   static_assert(Max <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
   static std::string form() {
     return Max == static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
@@ -139,14 +139,14 @@ struct Octets {
   static std::string form() { return fmt::format("0..{} or a size", Max); }
   static std::string read(const DocValue& value, std::uint32_t& out) {
     if (value.kind == Kind::text) return Size<0, Max>::read(value, out);
-    return Whole<0, Max>::read(value, out);
+    return IntegerForm<0, Max>::read(value, out);
   }
   static std::string write(std::uint32_t in) {
     return in >= 4096 && in % 1024 == 0 ? Size<0, Max>::write(in) : std::to_string(in);
   }
 };
 
-struct Chance {
+struct RatioForm {
   static std::string form() { return "a ratio"; }
   static std::string read(const DocValue& value, Ratio& out) {
     constexpr std::string_view words = "a ratio such as \"1%\", \"0.1%\" or \"1/1000\", at most \"100%\"";
@@ -260,7 +260,7 @@ struct Depth {
   static std::string read(const DocValue& value, std::uint16_t& out) {
     if (value.kind == Kind::text && value.text == "none") return out = mpa::depth_not_negotiated, std::string();
     if (value.kind == Kind::text) return wrong(value, form());
-    return Whole<0, mpa::depth_max>::read(value, out);
+    return IntegerForm<0, mpa::depth_max>::read(value, out);
   }
   static std::string write(std::uint16_t in) {
     return in == mpa::depth_not_negotiated ? "\"none\"" : std::to_string(in);
@@ -287,7 +287,7 @@ struct PrivateData {
   static std::string read(const DocValue& value, std::string& out) {
     if (value.kind == Kind::integer) {
       std::uint32_t octets = 0;
-      std::string error = Whole<0, octets_max>::read(value, octets);
+      std::string error = IntegerForm<0, octets_max>::read(value, octets);
       if (error.empty()) out = filler(octets);
       return error;
     }

@@ -19,7 +19,7 @@ std::string_view to_string(Transfer transfer) {
   constexpr std::array<std::string_view, 3> words{"send", "write", "read"};
   return words[static_cast<std::size_t>(transfer)];
 }
-std::string_view to_string(Closer closer) {
+std::string_view to_string(ClosingSide closer) {
   constexpr std::array<std::string_view, 4> words{"initiator", "responder", "both", "nobody"};
   return words[static_cast<std::size_t>(closer)];
 }
@@ -49,7 +49,7 @@ using namespace forms;
 using mpa::Options;
 using mpa::Timeouts;
 
-struct Spelling {
+struct RtrSpellingForm {
   static std::string form() { return "one of text, hex"; }
   static std::string read(const DocValue& value, mpa::RtrSpelling& out) {
     if (value.kind != Kind::text || (value.text != "text" && value.text != "hex")) return wrong(value, form());
@@ -79,7 +79,7 @@ struct Seed : Number {
 
 /// An optional value.
 template <class Form>
-struct Given {
+struct OptionalForm {
   static std::string form() { return Form::form(); }
   template <class N>
   static std::string read(const DocValue& value, std::optional<N>& out) {
@@ -100,7 +100,7 @@ struct Reject {
   static std::string read(const DocValue& value, std::uint32_t& out) {
     if (value.kind == Kind::boolean) return out = value.boolean ? 1 : 0, std::string();
     if (value.kind != Kind::integer) return wrong(value, form());
-    return Whole<0, 1'000'000>::read(value, out);
+    return IntegerForm<0, 1'000'000>::read(value, out);
   }
   static std::string write(std::uint32_t in) { return in == 0 ? "false" : in == 1 ? "true" : std::to_string(in); }
 };
@@ -126,7 +126,7 @@ constexpr std::uint64_t u32_max = 0xFFFF'FFFF;
 std::string read_times(const DocValue& value, ScenarioFault& out) {
   if (value.kind == Kind::text && value.text == "all") return out.rule.match.times = 0, std::string();
   if (value.kind == Kind::text) return wrong(value, "a number from 1, or \"all\"");
-  return Whole<1, u32_max>::read(value, out.rule.match.times);
+  return IntegerForm<1, u32_max>::read(value, out.rule.match.times);
 }
 std::string write_nth(const ScenarioFault& in) {
   const Match& match = in.rule.match;
@@ -214,7 +214,9 @@ struct Names {
 
 struct NicMtu {
   static std::string form() { return "576..9000"; }
-  static std::string read(const DocValue& value, std::uint16_t& out) { return Whole<576, 9000>::read(value, out); }
+  static std::string read(const DocValue& value, std::uint16_t& out) {
+    return IntegerForm<576, 9000>::read(value, out);
+  }
   static std::string write(std::uint16_t in) { return in == 0 ? std::string() : std::to_string(in); }
 };
 
@@ -234,11 +236,11 @@ constexpr Key<Scenario> scenario_table[] = {
 
 constexpr Key<ScenarioBounds> bounds_table[] = {
     key<Time, &ScenarioBounds::time>("time", "virtual time after which a run that is not over has failed"),
-    key<Whole<1, any_number>, &ScenarioBounds::events>("events", "the same as a number of events"),
+    key<IntegerForm<1, any_number>, &ScenarioBounds::events>("events", "the same as a number of events"),
     key<Time, &ScenarioBounds::converge>("converge", "after the last fault has healed all is settled within this"),
     key<Size<1, 1 << 30>, &ScenarioBounds::send_queue>("send_queue", "of one TCP connection: queued and in flight"),
     key<Size<1, 1 << 30>, &ScenarioBounds::reassembly>("reassembly", "of one TCP connection: out of order"),
-    key<Whole<1, any_number>, &ScenarioBounds::frames>("frames", "in flight in the whole world"),
+    key<IntegerForm<1, any_number>, &ScenarioBounds::frames>("frames", "in flight in the whole world"),
     key<Flag, &ScenarioBounds::fence>(
         "fence", "the responder must be silent before the first FPDU (RFC 5044 §7.1.2 rule 4); false for such quirks"),
 };
@@ -255,7 +257,7 @@ constexpr Key<ScenarioHost> host_table[] = {
     key<Flag, &ScenarioHost::options, &HostOptions::ipv6>("ipv6", "has IPv6 addresses"),
     key<Flag, &ScenarioHost::options, &HostOptions::learn_announcements>(
         "learn_announcements", "learns neighbours from announcements too, and need not ask (RFC 9131)"),
-    key<Whole<0, u32_max>, &ScenarioHost::options, &HostOptions::ring>("ring", "frames kept while paused"),
+    key<IntegerForm<0, u32_max>, &ScenarioHost::options, &HostOptions::ring>("ring", "frames kept while paused"),
     liveness_key<&cm::Liveness::keepalive>("keepalive",
                                            "asks a silent peer whether it is there after this time; 0s: never"),
     liveness_key<&cm::Liveness::dead_after>(
@@ -291,8 +293,8 @@ constexpr Key<ScenarioHost> tcp_table[] = {
     tcp_time<&TcpOptions::rto_min>("rto_min", "the least"),
     tcp_time<&TcpOptions::rto_max>("rto_max", "the most"),
     tcp_time<&TcpOptions::delayed_ack>("delayed_ack", "the longest that an ACK waits"),
-    tcp_key<Whole<0, 255>, &TcpOptions::syn_retries>("syn_retries", "then opening has failed"),
-    tcp_key<Whole<0, 255>, &TcpOptions::retries>("retries", "of data; then the connection has failed"),
+    tcp_key<IntegerForm<0, 255>, &TcpOptions::syn_retries>("syn_retries", "then opening has failed"),
+    tcp_key<IntegerForm<0, 255>, &TcpOptions::retries>("retries", "of data; then the connection has failed"),
     tcp_time<&TcpOptions::time_wait>("time_wait", "how long a closed connection is remembered"),
 };
 
@@ -302,9 +304,9 @@ constexpr auto rnic_time(std::string_view name, std::string_view text) {
 }
 
 constexpr Key<ScenarioHost> rnic_table[] = {
-    key<Whole<1, 16'777'216>, &ScenarioHost::options, &HostOptions::manager, &cm::ManagerOptions::endpoints_max>(
+    key<IntegerForm<1, 16'777'216>, &ScenarioHost::options, &HostOptions::manager, &cm::ManagerOptions::endpoints_max>(
         "endpoints_max", "ids alive at once"),
-    key<Whole<0, any_number>, &ScenarioHost::options, &HostOptions::rnic,
+    key<IntegerForm<0, any_number>, &ScenarioHost::options, &HostOptions::rnic,
         &cm::IwarpProviderOptions::tagged_offset_base>("tagged_offset_base", "of the first registered region"),
     rnic_time<&cm::IwarpProviderOptions::linger>("linger", "closing: longest wait without progress"),
     rnic_time<&cm::IwarpProviderOptions::half_close_grace>("half_close_grace", "time to answer after the peer's FIN"),
@@ -322,7 +324,7 @@ struct IbMtu {
   static std::string write(Mtu in) { return std::to_string(128 << static_cast<int>(in)); }
 };
 
-using WhenFull = Choice<cm::RoceWhenFull, cm::RoceWhenFull::drop>;
+using OverloadAction = Choice<cm::RoceWhenFull, cm::RoceWhenFull::drop>;
 
 template <class Form, auto Part>
 constexpr auto hca_key(std::string_view name, std::string_view text) {
@@ -331,7 +333,7 @@ constexpr auto hca_key(std::string_view name, std::string_view text) {
 
 constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<IbMtu, &cm::RoceProviderOptions::mtu>("mtu", "octets of payload in a packet, at most"),
-    hca_key<Whole<1, 31>, &cm::RoceProviderOptions::ack_timeout>(
+    hca_key<IntegerForm<1, 31>, &cm::RoceProviderOptions::ack_timeout>(
         "ack_timeout", "of the queue pairs on both sides: 4.096 us times 2 to the power of it (IBA §9.9.1)"),
     hca_key<Time, &cm::RoceProviderOptions::reply_timeout>("reply_timeout",
                                                            "longest wait for the answer to a REQ or REP"),
@@ -340,7 +342,7 @@ constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<Time, &cm::RoceProviderOptions::resend_first>("resend_first", "when a message of the CM is sent again"),
     hca_key<Time, &cm::RoceProviderOptions::resend_cap>("resend_cap",
                                                         "the most that this wait, doubled each time, becomes"),
-    hca_key<WhenFull, &cm::RoceProviderOptions::when_full>(
+    hca_key<OverloadAction, &cm::RoceProviderOptions::when_full>(
         "when_full", "what a REQ gets for which its listeners have no room: an MRA, REJ 28, REJ 3, or nothing"),
     hca_key<Time, &cm::RoceProviderOptions::retry_after>(
         "retry_after", "when_full retry_after: when the peer may come again, 1ms to 65535ms"),
@@ -349,7 +351,7 @@ constexpr Key<ScenarioHost> hca_table[] = {
         "its REQs announce that it honours a retry-after, in 8 of their 56 octets of private data"),
     hca_key<Flag, &cm::RoceProviderOptions::spec_timers>(
         "spec_timers", "messages of the CM are sent again after IBA's response timeouts, 4.3 s each time"),
-    hca_key<Whole<0, 255>, &cm::RoceProviderOptions::traffic_class>(
+    hca_key<IntegerForm<0, 255>, &cm::RoceProviderOptions::traffic_class>(
         "traffic_class",
         "of connections that it asks for: DSCP, and in the lower two bits ECN; 106 can be marked (ECT(0))"),
     hca_key<Text, &cm::RoceProviderOptions::play_quirk>("play_quirk",
@@ -375,7 +377,7 @@ constexpr Key<ScenarioLink> link_table[] = {
     key<Time, &ScenarioLink::options, &LinkOptions::delay>("delay", "from end to end"),
     key<Size<0, 1 << 30>, &ScenarioLink::options, &LinkOptions::queue_octets>("queue",
                                                                               "waiting to be sent, per direction"),
-    key<Whole<576, 9000>, &ScenarioLink::options, &LinkOptions::mtu>("mtu", "octets of the IP packet"),
+    key<IntegerForm<576, 9000>, &ScenarioLink::options, &LinkOptions::mtu>("mtu", "octets of the IP packet"),
 };
 
 template <class Form, class Owner, auto... Part>
@@ -385,7 +387,7 @@ constexpr auto mpa_key(std::string_view name, std::string_view text) {
 
 constexpr Key<ScenarioListen> listen_table[] = {
     key<Text, &ScenarioListen::host>("host", "which host listens"),
-    key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port; of RoCE, that of the service ID"),
+    key<IntegerForm<1, 65535>, &ScenarioListen::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioListen::address>("address", "at which of its addresses"),
     key<Choice<QpKind, QpKind::xrc>, &ScenarioListen::qp>(
         "qp", "RoCE: connections, the service of a UD queue pair, or a node of processes with XRC"),
@@ -393,16 +395,16 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
     key<Reject, &ScenarioListen::reject_every>("reject", "which requests it rejects"),
     key<PrivateData, &ScenarioListen::private_data>("private_data", "of its Replies"),
-    key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
+    key<IntegerForm<1, 1'000'000>, &ScenarioListen::pending_max>(
         "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
-    key<Whole<1, 16>, &ScenarioListen::processes>("processes", "XRC: how many, each with a shared receive queue"),
+    key<IntegerForm<1, 16>, &ScenarioListen::processes>("processes", "XRC: how many, each with a shared receive queue"),
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
 };
 
 constexpr Key<ScenarioListen> listen_mpa_table[] = {
-    mpa_key<Whole<1, 2>, ScenarioListen, &Options::revision>("revision", "the highest MPA revision accepted"),
+    mpa_key<IntegerForm<1, 2>, ScenarioListen, &Options::revision>("revision", "the highest MPA revision accepted"),
     mpa_key<Flag, ScenarioListen, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
     mpa_key<Flag, ScenarioListen, &Options::markers>("markers", "requires markers in what it receives (RFC 5044 §4.3)"),
     mpa_key<Flag, ScenarioListen, &Options::accept_rtr_frame>("accept_rtr_frame", "takes the Rtr frame of 2007"),
@@ -414,8 +416,9 @@ constexpr Key<ScenarioListen> listen_mpa_table[] = {
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::rtr>("rtr_timeout", "Reply up to the agreed RTR"),
     mpa_key<Time, ScenarioListen, &Options::timeouts, &Timeouts::first_fpdu>(
         "first_fpdu_timeout", "without an RTR: Reply up to the first FPDU; 0s waits for ever"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, mpa::private_data_room(1)>, ScenarioListen, &Options::private_data_max>(
+    mpa_key<IntegerForm<0, mpa::depth_max>, ScenarioListen, &Options::ird_max>("ird_max",
+                                                                               "to how much IRD may be raised"),
+    mpa_key<IntegerForm<0, mpa::private_data_room(1)>, ScenarioListen, &Options::private_data_max>(
         "private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioListen, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
     mpa_key<Text, ScenarioListen, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
@@ -430,25 +433,26 @@ constexpr Key<ScenarioConnect> connect_table[] = {
                          write_end_name<&ScenarioConnect::to, &ScenarioConnect::to_nic>, nullptr},
     key<Names, &ScenarioConnect::backups>("backups",
                                           "other NICs of the responder, tried in turn when the one before has failed"),
-    key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port; of RoCE, that of the service ID"),
+    key<IntegerForm<1, 65535>, &ScenarioConnect::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
                                                                                  "which of the responder's addresses"),
     key<Choice<QpKind, QpKind::xrc>, &ScenarioConnect::qp>(
         "qp", "RoCE: a connection, datagrams to the queue pair of a service (SIDR), or XRC to a node's processes"),
     key<Moment, &ScenarioConnect::at>("at", "when it begins"),
-    key<Whole<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
+    key<IntegerForm<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
     key<Time, &ScenarioConnect::interval>("interval", "between the starts of two"),
     key<Choice<Expect, Expect::settled>, &ScenarioConnect::expect>("expect", "how each must end; see below"),
     key<Time, &ScenarioConnect::established_within>("established_within",
                                                     "expect established: longest set-up on either end; 0s is any"),
     key<Choice<Transfer, Transfer::read>, &ScenarioConnect::transfer>("transfer", "what goes over it"),
-    key<Whole<0, 1'000'000>, &ScenarioConnect::messages>("messages", "each way for Sends, else from the initiator"),
+    key<IntegerForm<0, 1'000'000>, &ScenarioConnect::messages>("messages",
+                                                               "each way for Sends, else from the initiator"),
     key<Octets<16'777'216>, &ScenarioConnect::octets>("octets", "of each message"),
     key<Flag, &ScenarioConnect::both_ways>("both_ways", "the responder sends too"),
-    key<Whole<0, 16>, &ScenarioConnect::srq>("srq", "XRC: to the queue of which process; 0: to each in turn"),
-    key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "the side that disconnects"),
+    key<IntegerForm<0, 16>, &ScenarioConnect::srq>("srq", "XRC: to the queue of which process; 0: to each in turn"),
+    key<Choice<ClosingSide, ClosingSide::nobody>, &ScenarioConnect::closer>("close", "the side that disconnects"),
     key<Time, &ScenarioConnect::close_after>("close_after", "after the last transfer"),
-    key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
+    key<IntegerForm<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
     key<Time, &ScenarioConnect::retry_after>("retry_after", "and after which time"),
     key<PrivateData, &ScenarioConnect::private_data>("private_data", "of its Request"),
     key<Time, &ScenarioConnect::transport_timeout>("transport_timeout", "longest wait for TCP to open"),
@@ -458,7 +462,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
 };
 
 constexpr Key<ScenarioConnect> connect_mpa_table[] = {
-    mpa_key<Whole<1, 2>, ScenarioConnect, &Options::revision>("revision", "MPA revision of the Request"),
+    mpa_key<IntegerForm<1, 2>, ScenarioConnect, &Options::revision>("revision", "MPA revision of the Request"),
     mpa_key<Flag, ScenarioConnect, &Options::fall_back_to_v1>("fall_back_to_v1", "tries revision 1 after RST or FIN"),
     mpa_key<Flag, ScenarioConnect, &Options::crc>("crc", "asks for CRC32c (RFC 5044 §4.4)"),
     mpa_key<Flag, ScenarioConnect, &Options::markers>("markers",
@@ -468,11 +472,13 @@ constexpr Key<ScenarioConnect> connect_mpa_table[] = {
     mpa_key<Flag, ScenarioConnect, &Options::rtr_by_s>("rtr_by_s", "revision 1: announces its RTR with the S flag"),
     mpa_key<RtrForm, ScenarioConnect, &Options::rtr_fallback>("rtr_fallback",
                                                               "revision 1: RTR when the Reply does not confirm S"),
-    mpa_key<Spelling, ScenarioConnect, &Options::rtr_spelling>("rtr_spelling", "key of the Rtr frame: Rtr or RtR"),
+    mpa_key<RtrSpellingForm, ScenarioConnect, &Options::rtr_spelling>("rtr_spelling",
+                                                                      "key of the Rtr frame: Rtr or RtR"),
     mpa_key<Time, ScenarioConnect, &Options::timeouts, &Timeouts::reply>("reply_timeout",
                                                                          "Request sent up to a whole Reply"),
-    mpa_key<Whole<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max", "to how much IRD may be raised"),
-    mpa_key<Whole<0, mpa::private_data_room(1)>, ScenarioConnect, &Options::private_data_max>(
+    mpa_key<IntegerForm<0, mpa::depth_max>, ScenarioConnect, &Options::ird_max>("ird_max",
+                                                                                "to how much IRD may be raised"),
+    mpa_key<IntegerForm<0, mpa::private_data_room(1)>, ScenarioConnect, &Options::private_data_max>(
         "private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
     mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
@@ -484,7 +490,7 @@ constexpr Key<ScenarioMember> member_table[] = {
     key<Moment, &ScenarioMember::at>("at", "when it joins"),
     key<Moment, &ScenarioMember::until>("until", "when it leaves"),
     key<Flag, &ScenarioMember::rejoin>("rejoin", "joins again after a restart of the host"),
-    key<Given<Whole<0, u32_max>>, &ScenarioMember::expect>(
+    key<OptionalForm<IntegerForm<0, u32_max>>, &ScenarioMember::expect>(
         "expect", "how many datagrams it gets; when left out each that is sent meanwhile"),
 };
 
@@ -492,15 +498,15 @@ constexpr Key<ScenarioSend> send_table[] = {
     key<Text, &ScenarioSend::from>("from", "which host sends; it need not be a member"),
     key<Group, &ScenarioSend::group>("group", "to which multicast group"),
     key<Moment, &ScenarioSend::at>("at", "when it begins"),
-    key<Whole<0, 100'000>, &ScenarioSend::messages>("messages", "how many datagrams"),
+    key<IntegerForm<0, 100'000>, &ScenarioSend::messages>("messages", "how many datagrams"),
     key<Octets<4096>, &ScenarioSend::octets>("octets", "of each, 8 or more"),
     key<Time, &ScenarioSend::interval>("interval", "between two of them; 0s: as fast as they leave"),
 };
 
 constexpr Key<ScenarioExit> exit_table[] = {
     key<Text, &ScenarioExit::host>("host", "on which host a process ends"),
-    key<Whole<1, 65535>, &ScenarioExit::port>("port", "one of the listener at this port"),
-    key<Whole<1, 16>, &ScenarioExit::process>("process", "which of its processes"),
+    key<IntegerForm<1, 65535>, &ScenarioExit::port>("port", "one of the listener at this port"),
+    key<IntegerForm<1, 16>, &ScenarioExit::process>("process", "which of its processes"),
     key<Moment, &ScenarioExit::at>("at", "when"),
     key<Choice<ExitKind, ExitKind::leave>, &ScenarioExit::how>(
         "how", "kill: it ends, and the system closes its objects; leave: it releases them itself"),
@@ -518,18 +524,20 @@ constexpr Key<ScenarioFault> fault_table[] = {
     key<Text, &ScenarioFault::host>(
         "host", "crash, restart, pause, resume, end_process, stop_process, continue_process: of which host"),
     rule_key<MessageWord, &FaultRule::match, &Match::message>("match", "which frames"),
-    rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
-    rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(
+    rule_key<IntegerForm<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu",
+                                                                       "match fpdu: its number from 1; 0 is any"),
+    rule_key<IntegerForm<0, u32_max>, &FaultRule::match, &Match::connection>(
         "connection",
         "only the n-th TCP connection over this link, with a match of RoCE the n-th RoCE connection; 0 is each"),
-    rule_key<Given<Whole<0, 0xFF'FFFF>>, &FaultRule::match, &Match::psn>(
+    rule_key<OptionalForm<IntegerForm<0, 0xFF'FFFF>>, &FaultRule::match, &Match::psn>(
         "psn", "only packets of RoCE with this PSN, as it is on the wire"),
-    Key<ScenarioFault>{
-        "nth", Whole<1, u32_max>::form, "the n-th frame that matches, and no other unless `times` is given",
-        Member<Whole<1, u32_max>, &ScenarioFault::rule, &FaultRule::match, &Match::nth>::read, write_nth, nullptr},
+    Key<ScenarioFault>{"nth", IntegerForm<1, u32_max>::form,
+                       "the n-th frame that matches, and no other unless `times` is given",
+                       Member<IntegerForm<1, u32_max>, &ScenarioFault::rule, &FaultRule::match, &Match::nth>::read,
+                       write_nth, nullptr},
     Key<ScenarioFault>{"times", times_form, "so many frames from the n-th (or the first) on", read_times, write_times,
                        nullptr},
-    rule_key<Chance, &FaultRule::chance>("chance", "how likely a matching frame is hit"),
+    rule_key<RatioForm, &FaultRule::chance>("chance", "how likely a matching frame is hit"),
     rule_key<Mask, &FaultRule::mask>("mask", "instead of chance: bit i (from 0, the last written) hits match i"),
     Key<ScenarioFault>{"from", Moment::form, "the rule holds from this time on", read_from, write_from, nullptr},
     Key<ScenarioFault>{"at", Moment::form, "when a host or a rate changes", read_from, write_at, nullptr},
@@ -537,11 +545,12 @@ constexpr Key<ScenarioFault> fault_table[] = {
     rule_key<Time, &FaultRule::delay>("delay", "delay: of the frame; host actions on a link: after the frame"),
     rule_key<Time, &FaultRule::jitter>("jitter", "delay: up to this much more, drawn for each frame"),
     rule_key<Flag, &FaultRule::reorder>("reorder", "delay: later frames may overtake"),
-    rule_key<Whole<1, 64>, &FaultRule::count>("count", "duplicate: copies; corrupt: bits"),
+    rule_key<IntegerForm<1, 64>, &FaultRule::count>("count", "duplicate: copies; corrupt: bits"),
     rule_key<Octets<9018>, &FaultRule::octets>("octets", "truncate, cut_stream: how many are left"),
     rule_key<Choice<MessageField, MessageField::status>, &FaultRule::field>(
         "field", "corrupt_mpa, corrupt_roce: what is damaged"),
-    rule_key<Given<Number>, &FaultRule::value>("value", "corrupt_roce: what the field is set to; else one bit flips"),
+    rule_key<OptionalForm<Number>, &FaultRule::value>("value",
+                                                      "corrupt_roce: what the field is set to; else one bit flips"),
     rule_key<Rate, &FaultRule::rate_bps>("rate", "set_rate: the new one, of both directions or towards `to`"),
     Key<ScenarioFault>{"may_miss", Flag::form, "the run may pass although this fault hits nothing; else it fails",
                        read_may_miss, write_may_miss, may_miss_standard},

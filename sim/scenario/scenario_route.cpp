@@ -25,15 +25,15 @@ std::map<std::string, std::vector<std::size_t>, std::less<>> links_of_switches(c
 }
 
 /// A NIC of a host, with the world's numbering, and its segment.
-struct Place {
+struct NicInWorld {
   std::uint16_t nic = 0;
   std::size_t segment = 0;
 };
 
 /// In the order of links. As in World::add_link, a link takes the NIC that it names, or the first one without a link.
-std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host, const Segments& segments) {
+std::vector<NicInWorld> places_of(const Scenario& scenario, const ScenarioHost& host, const Segments& segments) {
   const std::vector<NicOptions>& nics = host.options.nics;
-  std::vector<Place> out;
+  std::vector<NicInWorld> out;
   std::vector<bool> taken(nics.size());
   for (std::size_t i = 0; i < scenario.links.size(); ++i) {
     const ScenarioLink& link = scenario.links[i];
@@ -85,8 +85,8 @@ class Routes {
   std::vector<std::pair<std::uint16_t, std::uint16_t>> joined(const std::string& from_nic,
                                                               const std::string& to_nic) const {
     std::vector<std::pair<std::uint16_t, std::uint16_t>> out;
-    for (const Place& a : here_)
-      for (const Place& b : there_)
+    for (const NicInWorld& a : here_)
+      for (const NicInWorld& b : there_)
         if (a.segment == b.segment && is(*from_, a.nic, from_nic) && is(*to_, b.nic, to_nic))
           out.emplace_back(a.nic, b.nic);
     return out;
@@ -102,7 +102,7 @@ class Routes {
   }
 
   const ScenarioHost *from_, *to_;
-  std::vector<Place> here_, there_;
+  std::vector<NicInWorld> here_, there_;
 };
 
 }  // namespace

@@ -110,7 +110,7 @@ class ScenarioReader {
     return out;
   }
 
-  void complain(int line, int column, std::string_view key, std::string text) {
+  void add_problem(int line, int column, std::string_view key, std::string text) {
     if (broken_lines_.contains(line)) return;  // already reported that this line is not TOML
     // More errors are of no use; the list is cut to errors_max after sorting.
     if (errors_.size() < 20 * errors_max)
@@ -131,7 +131,7 @@ class ScenarioReader {
       text += fmt::format("; did you mean '{}'?", meant);
     else
       text += fmt::format("; known are {}", fmt::join(known, ", "));
-    complain(entry.line, entry.column, entry.key, std::move(text));
+    add_problem(entry.line, entry.column, entry.key, std::move(text));
   }
 
   /// `others`: keys of the table that are read elsewhere.
@@ -150,7 +150,7 @@ class ScenarioReader {
       std::string wrong = key->read(entry.value, out);
       if (wrong.empty()) continue;
       lost_[&table].emplace(entry.key);
-      complain(entry.line, entry.column, entry.key, fmt::format("{}: {}", entry.key, wrong));
+      add_problem(entry.line, entry.column, entry.key, fmt::format("{}: {}", entry.key, wrong));
     }
   }
 
@@ -161,8 +161,8 @@ class ScenarioReader {
       if (!section.array) {
         if (value.kind == DocValue::Kind::table) return read_bounds(value);
         malformed_.emplace(section.key);
-        return complain(entry.line, entry.column, entry.key,
-                        fmt::format("{} is a table: write {}", entry.key, section.shown));
+        return add_problem(entry.line, entry.column, entry.key,
+                           fmt::format("{} is a table: write {}", entry.key, section.shown));
       }
       const bool tables = value.kind == DocValue::Kind::array &&
                           std::all_of(value.items.begin(), value.items.end(),
@@ -172,7 +172,7 @@ class ScenarioReader {
         if (lost(&root, {section.key}) && mpa_table(value) != nullptr)
           return;  // the name of the parent table is
                    // misspelt
-        return complain(
+        return add_problem(
             entry.line, entry.column, entry.key,
             fmt::format("there can be several of {}: write {} with two brackets", entry.key, section.shown));
       }
@@ -229,8 +229,8 @@ class ScenarioReader {
     if (entry->value.kind != DocValue::Kind::array ||
         !std::all_of(entry->value.items.begin(), entry->value.items.end(), is_table)) {
       lost_[&item].emplace("nic");
-      return complain(entry->line, entry->column, "nic",
-                      "there can be several of nic: write [[host.nic]] with two brackets");
+      return add_problem(entry->line, entry->column, "nic",
+                         "there can be several of nic: write [[host.nic]] with two brackets");
     }
     for (const DocValue& nic : entry->value.items) {
       read_keys(nic, "[[host.nic]]", nic_keys(), out.options.nics.emplace_back());
@@ -247,8 +247,9 @@ class ScenarioReader {
       const std::string_view name = renamed(section.key, entry.key);
       const Key<T>* key = name.empty() ? find_key(mpa_keys, entry.key) : find_key(keys, name);
       if (key == nullptr) continue;
-      complain(entry.line, entry.column, entry.key,
-               fmt::format("{0}.{1} is now {0}.{2}{3}", section.key, entry.key, name.empty() ? "mpa." : "", key->key));
+      add_problem(
+          entry.line, entry.column, entry.key,
+          fmt::format("{0}.{1} is now {0}.{2}{3}", section.key, entry.key, name.empty() ? "mpa." : "", key->key));
       (void)key->read(entry.value, out);
       lost_[&item].emplace(key->key);
       others.push_back(entry.key);
@@ -264,8 +265,8 @@ class ScenarioReader {
     const DocEntry* entry = item.find(name);
     if (entry == nullptr) return;
     if (entry->value.kind != DocValue::Kind::table)
-      return complain(entry->line, entry->column, name,
-                      fmt::format("{} is a table: write {} = {{ {} = ... }}", name, name, keys.front().key));
+      return add_problem(entry->line, entry->column, name,
+                         fmt::format("{} is a table: write {} = {{ {} = ... }}", name, name, keys.front().key));
     read_keys(entry->value, shown, keys, out);
   }
 
@@ -273,15 +274,15 @@ class ScenarioReader {
     ScenarioFault& out = begin(item, scenario_.faults, Section::fault);
     read_keys(item, "[[fault]]", fault_keys(), out);
     if (item.find("action") == nullptr && !lost(&item, {"action"})) {
-      complain(item.line, item.column, "action", "the fault has no action: add action = \"drop\" or another");
+      add_problem(item.line, item.column, "action", "the fault has no action: add action = \"drop\" or another");
       lost_[&item].emplace("action");
     }
     const DocEntry* at = item.find("at");
     if (at != nullptr && item.find("from") != nullptr)
-      complain(at->line, at->column, "at", "at and from are the same time: leave one out");
+      add_problem(at->line, at->column, "at", "at and from are the same time: leave one out");
     else if (at != nullptr && !lost(&item, {"action"}) && !is_momentary(out))
-      complain(at->line, at->column, "at",
-               fmt::format("{} lasts: write from (and until) in place of at", to_string(out.rule.action)));
+      add_problem(at->line, at->column, "at",
+                  fmt::format("{} lasts: write from (and until) in place of at", to_string(out.rule.action)));
     // `nth = 2` alone means the second and no other.
     if (item.find("nth") != nullptr && item.find("times") == nullptr) out.rule.match.times = 1;
   }
@@ -315,7 +316,7 @@ class ScenarioReader {
     for (ScenarioFault& fault : scenario_.faults)
       for (const ScenarioLink& link : scenario_.links)
         if (!fault.toward.empty() && link.name == fault.link)
-          fault.way = fault.toward == link.ends[1] ? Way::forward : Way::backward;
+          fault.way = fault.toward == link.ends[1] ? LinkDirection::forward : LinkDirection::backward;
   }
 
   /// Whether one of these keys of a table was unreadable or misspelt.
@@ -335,14 +336,14 @@ class ScenarioReader {
   }
 
   void judge(const DocValue& root) {
-    const UncheckedParts distrust{
+    const UncheckedParts unchecked{
         .hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
         .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
         .nics = lost(root, Section::host, {"host"}, {"nic"}),
         .engines = lost(root, Section::host, {"host"}, {"engine"}),
         .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address", "qp", "processes"})};
     const bool connects_lost = lost(root, Section::connect, {"connect"}, {}) || lost(root, Section::send, {"send"}, {});
-    for (ScenarioProblem& finding : find_faults(scenario_, distrust)) {
+    for (ScenarioProblem& finding : find_faults(scenario_, unchecked)) {
       if (finding.section == Section::scenario && connects_lost) continue;
       const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
       if (finding.index < tables.size() &&
@@ -351,7 +352,7 @@ class ScenarioReader {
       // The keys that a fault may have depend on its action.
       if (finding.section == Section::fault && lost(tables[finding.index], {"action"})) continue;
       const auto [line, column] = place_of(finding);
-      complain(line, column, finding.key, std::move(finding.text));
+      add_problem(line, column, finding.key, std::move(finding.text));
     }
   }
 

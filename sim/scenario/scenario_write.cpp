@@ -33,10 +33,10 @@ void write_inner(std::string& out, std::string_view name, std::span<const Key<Sc
 /// A file states the direction of a fault by the end that receives the affected frames.
 ScenarioFault with_toward(const ScenarioFault& fault, const Scenario& scenario) {
   ScenarioFault out = fault;
-  if (!out.toward.empty() || out.way == Way::both) return out;
+  if (!out.toward.empty() || out.way == LinkDirection::both) return out;
   for (const ScenarioLink& link : scenario.links)
     if (link.name == out.link || (link.name.empty() && default_link_name(link) == out.link))
-      out.toward = link.ends[out.way == Way::forward ? 1 : 0];
+      out.toward = link.ends[out.way == LinkDirection::forward ? 1 : 0];
   return out;
 }
 

@@ -251,9 +251,9 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   connect.octets = static_cast<std::uint32_t>(one_in(8) ? 0 : around(1, 100 << 10));
   connect.both_ways = !one_in(3);
   const bool quirky = !connect.mpa.play_quirk.empty() || !connect.mpa.peer_quirk.empty();
-  const auto closer = static_cast<Closer>(rng_.below(3));
+  const auto closer = static_cast<ClosingSide>(rng_.below(3));
   // A responder without a fence could close before the initiator's first octet.
-  if (connect.closer != Closer::nobody && !quirky) connect.closer = closer;
+  if (connect.closer != ClosingSide::nobody && !quirky) connect.closer = closer;
   if (one_in(3)) connect.close_after = time(1us, 100ms);
   // The cause of a failure in the file may be gone after the draw: CRC off, other times, no transfer.
   if (connect.expect == Expect::failed) connect.expect = Expect::settled;

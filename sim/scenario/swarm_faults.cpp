@@ -27,8 +27,8 @@ ScenarioFault Swarm::on_a_link() {
   ScenarioFault fault;
   const ScenarioLink& link = s_.links[rng_.below(s_.links.size())];
   fault.link = link.name.empty() ? default_link_name(link) : link.name;
-  fault.way = static_cast<Way>(rng_.below(3));
-  if (fault.way != Way::both) fault.toward = link.ends[fault.way == Way::forward ? 1 : 0];
+  fault.way = static_cast<LinkDirection>(rng_.below(3));
+  if (fault.way != LinkDirection::both) fault.toward = link.ends[fault.way == LinkDirection::forward ? 1 : 0];
   return fault;
 }
 

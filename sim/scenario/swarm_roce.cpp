@@ -198,7 +198,7 @@ void Swarm::fit_xrc() {
   for (ScenarioConnect& connect : s_.connects) {
     if (connect.qp != QpKind::xrc) continue;
     connect.octets = std::clamp(connect.octets, ScenarioConnect::xrc_octets_min, ScenarioConnect::xrc_octets_max);
-    connect.closer = Closer::initiator;
+    connect.closer = ClosingSide::initiator;
   }
 }
 

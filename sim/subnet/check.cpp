@@ -17,9 +17,9 @@ void note(RouteReport& report, std::string wrong) {
 }
 
 /// All paths to one LID; each switch is visited once.
-class Ways {
+class PathWalk {
  public:
-  Ways(const State& state, RouteReport& report)
+  PathWalk(const State& state, RouteReport& report)
       : state_(state), report_(report), links_(state.nodes().size(), unknown) {}
 
   void aim(std::uint32_t target) {
@@ -35,7 +35,7 @@ class Ways {
       if (links_[node] != unknown) {
         links = links_[node];
         if (links == on_the_way) {
-          complain(fmt::format("loops at {}", name_of(node)));
+          add_fault(fmt::format("loops at {}", name_of(node)));
           links = no_way;
         }
         break;
@@ -60,7 +60,7 @@ class Ways {
 
  private:
   const std::string& name_of(std::uint32_t node) const { return state_.nodes()[node].plan->name; }
-  void complain(const std::string& what) {
+  void add_fault(const std::string& what) {
     note(report_, fmt::format("the route to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
   }
   /// `next`: the next switch. If there is none, the path ends here: returns the remaining links, or no_way.
@@ -70,17 +70,17 @@ class Ways {
     const unsigned number = node.out_port(lid_);
     const std::uint32_t port = number == 0 ? nowhere : state_.port_of(index, number);
     if (port == nowhere) {
-      complain(fmt::format("ends at {}, whose forwarding table has port {} for it", name_of(index), number));
+      add_fault(fmt::format("ends at {}, whose forwarding table has port {} for it", name_of(index), number));
       return no_way;
     }
     if (!state_.carries(port, true)) {
-      complain(fmt::format("ends at {}, whose port {} is not active", name_of(index), number));
+      add_fault(fmt::format("ends at {}, whose port {} is not active", name_of(index), number));
       return no_way;
     }
     const std::uint32_t peer = state_.port(port).peer;
     if (peer == target_) return 1;
     if (!state_.node_of(state_.port(peer)).is_switch()) {
-      complain(fmt::format("ends at {}, which is another node", name_of(state_.port(peer).node)));
+      add_fault(fmt::format("ends at {}, which is another node", name_of(state_.port(peer).node)));
       return no_way;
     }
     next = state_.port(peer).node;
@@ -124,7 +124,7 @@ RouteReport check_routes(const State& state) {
   for (const std::uint32_t host : hosts)
     if (const std::uint32_t leaf = leaf_of(state, host); leaf != nowhere) ++leaves[leaf];
   if (hosts.empty()) note(report, "no host has a link: there is no route to check");
-  Ways ways(state, report);
+  PathWalk ways(state, report);
   for (const std::uint32_t target : targets) {
     const bool to_host = state.port(target).number != 0;
     const std::uint64_t sources = hosts.size() - (to_host ? 1 : 0);

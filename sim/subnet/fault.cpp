@@ -14,30 +14,30 @@ namespace parley::sim::subnet {
 
 namespace {
 
-using Words = std::string_view;
+using Text = std::string_view;
 
 tl::unexpected<std::string> misread(std::string text) { return tl::unexpected(std::move(text)); }
-std::string shown(Words word) { return printable(word, false); }
+std::string shown(Text word) { return printable(word, false); }
 
-Words take_word(Words& text) {
+Text parse_word(Text& text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
-  const Words word = text.substr(0, text.find(' '));
+  const Text word = text.substr(0, text.find(' '));
   text.remove_prefix(word.size());
   while (text.starts_with(' ')) text.remove_prefix(1);
   return word;
 }
 
 /// "3rd"
-std::optional<std::uint32_t> ordinal_number(Words word) {
+std::optional<std::uint32_t> ordinal_number(Text word) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const Words rest = word.substr(static_cast<std::size_t>(end - word.data()));
+  const Text rest = word.substr(static_cast<std::size_t>(end - word.data()));
   if (error != std::errc() || value == 0) return std::nullopt;
   if (rest != "st" && rest != "nd" && rest != "rd" && rest != "th") return std::nullopt;
   return value;
 }
 
-Said<void> parse_attribute(Words text, FaultMatch& match) {
+Said<void> parse_attribute(Text text, FaultMatch& match) {
   if (text == "*") return {};
   if (const wire::mad::Layout* const layout = wire::mad::find_layout(text);
       layout != nullptr && layout->attribute != 0) {
@@ -56,12 +56,12 @@ Said<void> parse_attribute(Words text, FaultMatch& match) {
 }
 
 /// "SubnGetResp(PortInfo)", "SubnGet(*)", "*"
-Said<void> parse_title(Words text, FaultMatch& match) {
+Said<void> parse_title(Text text, FaultMatch& match) {
   if (text == "*") return {};
   const std::size_t open = text.find('(');
   if (open == text.npos || !text.ends_with(')'))
     return misread(fmt::format("'{}' is not a MAD: write SubnGet(NodeInfo), SubnGet(*) or *", shown(text)));
-  const Words name = text.substr(0, open);
+  const Text name = text.substr(0, open);
   std::size_t longest = 0;
   for (const wire::mad::ClassFacts& facts : wire::mad::class_rows) {
     if (!name.starts_with(facts.prefix) || facts.prefix.size() < longest ||
@@ -79,11 +79,11 @@ Said<void> parse_title(Words text, FaultMatch& match) {
 }
 
 /// "3rd", "every 10th", "5% of"
-Said<void> parse_count(Words& text, FaultMatch& match) {
-  Words rest = text;
-  Words word = take_word(rest);
+Said<void> parse_count(Text& text, FaultMatch& match) {
+  Text rest = text;
+  Text word = parse_word(rest);
   if (word == "every") {
-    const auto nth = ordinal_number(take_word(rest));
+    const auto nth = ordinal_number(parse_word(rest));
     if (!nth) return misread("'every' must be followed by a number like '10th'");
     match.nth = *nth;
     match.repeated = true;
@@ -95,19 +95,19 @@ Said<void> parse_count(Words& text, FaultMatch& match) {
     const auto chance = parse_percentage(word);
     if (!chance) return misread(chance.error());
     match.chance = *chance;
-    if (take_word(rest) != "of") return misread(fmt::format("'{}' must be followed by 'of'", shown(word)));
+    if (parse_word(rest) != "of") return misread(fmt::format("'{}' must be followed by 'of'", shown(word)));
     text = rest;
   }
   return {};
 }
 
-Said<std::uint32_t> node_named(Words name, const State& state) {
+Said<std::uint32_t> node_named(Text name, const State& state) {
   if (const auto node = state.find_node(name)) return *node;
   return misread(fmt::format("there is no node '{}'", shown(name)));
 }
 
 /// "S0007:3"
-Said<std::uint32_t> port_named(Words text, const State& state) {
+Said<std::uint32_t> port_named(Text text, const State& state) {
   const std::size_t colon = text.rfind(':');
   std::uint32_t number = 0;
   if (colon == text.npos ||
@@ -122,19 +122,19 @@ Said<std::uint32_t> port_named(Words text, const State& state) {
 }
 
 /// Actions on a port, independent of traffic.
-constexpr std::pair<Words, FaultAction> port_operations[] = {{"down", FaultAction::down},
-                                                             {"up", FaultAction::up},
-                                                             {"integrity", FaultAction::integrity},
-                                                             {"overrun", FaultAction::overrun},
-                                                             {"watchdog", FaultAction::watchdog}};
-const FaultAction* port_operation(Words word) {
+constexpr std::pair<Text, FaultAction> port_operations[] = {{"down", FaultAction::down},
+                                                            {"up", FaultAction::up},
+                                                            {"integrity", FaultAction::integrity},
+                                                            {"overrun", FaultAction::overrun},
+                                                            {"watchdog", FaultAction::watchdog}};
+const FaultAction* port_operation(Text word) {
   for (const auto& [name, action] : port_operations)
     if (name == word) return &action;
   return nullptr;
 }
 
-Said<void> parse_operation(Words word, Words& text, const State& state, FaultRule& rule) {
-  const Words name = take_word(text);
+Said<void> parse_operation(Text word, Text& text, const State& state, FaultRule& rule) {
+  const Text name = parse_word(text);
   if (word == "reset") {
     const auto node = node_named(name, state);
     if (!node) return misread(node.error());
@@ -173,30 +173,30 @@ bool is_of(std::uint8_t mgmt_class, wire::mad::MgmtClass rule) {
 }
 
 /// Whether the text begins like the MADs of a rule, and not with the name of a node.
-bool names_mads(Words text) {
-  const Words word = take_word(text);
+bool names_mads(Text text) {
+  const Text word = parse_word(text);
   return word == "*" || word == "every" || word.ends_with('%') || word.find('(') != word.npos || ordinal_number(word);
 }
 
 /// "of S0007", or nothing.
-Said<void> parse_node(Words& text, const State& state, FaultRule& rule) {
+Said<void> parse_node(Text& text, const State& state, FaultRule& rule) {
   if (text.empty()) return {};
-  if (take_word(text) != "of") return misread("only 'of' and a node may follow the MAD");
-  const auto node = node_named(take_word(text), state);
+  if (parse_word(text) != "of") return misread("only 'of' and a node may follow the MAD");
+  const auto node = node_named(parse_word(text), state);
   if (!node) return misread(node.error());
   rule.match.node = *node;
   return {};
 }
 
 /// "8 20us of S0007"
-Said<void> parse_vl15(Words& text, const State& state, FaultRule& rule) {
+Said<void> parse_vl15(Text& text, const State& state, FaultRule& rule) {
   constexpr std::uint32_t buffers_max = 4096;
   rule.action = FaultAction::vl15;
-  const Words count = take_word(text);
+  const Text count = parse_word(text);
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), rule.buffers);
   if (error != std::errc() || end != count.data() + count.size() || rule.buffers == 0 || rule.buffers > buffers_max)
     return misread(fmt::format("'{}' is not a number of buffers from 1 to {}", shown(count), buffers_max));
-  const auto each = parse_span(take_word(text));
+  const auto each = parse_span(parse_word(text));
   if (!each) return misread(each.error());
   if (*each == Duration::zero() || *each > std::chrono::seconds(1))
     return misread("the time per SMP must be above 0 and at most 1 s");
@@ -204,55 +204,55 @@ Said<void> parse_vl15(Words& text, const State& state, FaultRule& rule) {
   return parse_node(text, state, rule);
 }
 
-Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule& rule) {
-  constexpr std::pair<Words, FaultAction> actions[] = {{"lose", FaultAction::lose},
-                                                       {"delay", FaultAction::delay},
-                                                       {"duplicate", FaultAction::duplicate},
-                                                       {"busy", FaultAction::busy},
-                                                       {"reset", FaultAction::reset}};
+Said<void> parse_matched(Text word, Text& text, const State& state, FaultRule& rule) {
+  constexpr std::pair<Text, FaultAction> actions[] = {{"lose", FaultAction::lose},
+                                                      {"delay", FaultAction::delay},
+                                                      {"duplicate", FaultAction::duplicate},
+                                                      {"busy", FaultAction::busy},
+                                                      {"reset", FaultAction::reset}};
   const auto* const action =
       std::find_if(std::begin(actions), std::end(actions), [&](const auto& row) { return row.first == word; });
   if (action == std::end(actions))
     return misread(fmt::format("'{}' is not one of lose, delay, duplicate, busy, reset, vl15, at", shown(word)));
   rule.action = action->second;
   if (rule.action == FaultAction::delay) {
-    const auto span = parse_span(take_word(text));
+    const auto span = parse_span(parse_word(text));
     if (!span) return misread(span.error());
     if (*span > fault_delay_max) return misread("a delay is at most 60 s");
     rule.delay = *span;
   }
   if (auto counted = parse_count(text, rule.match); !counted) return counted;
-  if (auto title = parse_title(take_word(text), rule.match); !title) return title;
+  if (auto title = parse_title(parse_word(text), rule.match); !title) return title;
   if (auto meant = check_meant(rule); !meant) return meant;
   return parse_node(text, state, rule);
 }
 
 }  // namespace
 
-Said<Ratio> parse_percentage(Words text) {
+Said<Ratio> parse_percentage(Text text) {
   const auto ratio = parse_ratio(text);
   if (!ratio || (ratio->of != 0 && !text.ends_with('%')))
     return misread(fmt::format("'{}' is not a percentage: write 1%", shown(text)));
   return *ratio;
 }
 
-Said<Duration> parse_span(Words text) {
+Said<Duration> parse_span(Text text) {
   constexpr Duration limit = std::chrono::seconds(1'000'000);
   const auto time = parse_time(text);
   if (!time || *time >= limit) return misread(fmt::format("'{}' is not a time: write 20ms or 1.5s", shown(text)));
   return *time;
 }
 
-Said<FaultRule> parse_fault(Words text, const State& state) {
+Said<FaultRule> parse_fault(Text text, const State& state) {
   FaultRule rule;
   rule.text = shown(text);
-  const Words word = take_word(text);
+  const Text word = parse_word(text);
   Said<void> done;
   if (word == "at") {
-    const auto at = parse_span(take_word(text));
+    const auto at = parse_span(parse_word(text));
     if (!at) return misread(at.error());
     rule.at = *at;
-    done = parse_operation(take_word(text), text, state, rule);
+    done = parse_operation(parse_word(text), text, state, rule);
   } else if (port_operation(word) != nullptr || (word == "reset" && !names_mads(text))) {
     rule.at = Duration::zero();
     done = parse_operation(word, text, state, rule);

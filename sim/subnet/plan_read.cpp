@@ -12,18 +12,18 @@ namespace parley::sim::subnet {
 
 namespace {
 
-using Words = std::string_view;
+using Text = std::string_view;
 using Taken = tl::expected<void, std::string>;
 
 tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-void skip_blanks(Words& text) {
+void skip_blanks(Text& text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
 }
 
 /// Decimal, or hexadecimal after 0x or if `base` is 16.
-bool take_number(Words& text, std::uint64_t& value, int base = 10) {
+bool parse_number(Text& text, std::uint64_t& value, int base = 10) {
   if (text.starts_with("0x") || text.starts_with("0X")) {
     text.remove_prefix(2);
     base = 16;
@@ -35,7 +35,7 @@ bool take_number(Words& text, std::uint64_t& value, int base = 10) {
 }
 
 /// "name"
-bool take_quoted(Words& text, std::string& value) {
+bool parse_quoted(Text& text, std::string& value) {
   skip_blanks(text);
   if (!text.starts_with('"')) return false;
   const std::size_t end = text.find('"', 1);
@@ -46,20 +46,20 @@ bool take_quoted(Words& text, std::string& value) {
 }
 
 /// The number after the first unquoted `word` of a comment: "lid 5".
-bool find_number(Words comment, Words word, std::uint64_t& value) {
+bool find_number(Text comment, Text word, std::uint64_t& value) {
   bool quoted = false;
   for (std::size_t i = 0; i < comment.size(); ++i) {
     if (comment[i] == '"') quoted = !quoted;
     if (quoted || !comment.substr(i).starts_with(word) || (i > 0 && !is_blank(comment[i - 1]))) continue;
-    Words rest = comment.substr(i + word.size());
+    Text rest = comment.substr(i + word.size());
     skip_blanks(rest);
-    return take_number(rest, value);
+    return parse_number(rest, value);
   }
   return false;
 }
 
 struct LinkSpeed {
-  Words text;
+  Text text;
   std::uint8_t speeds, speeds_ext;
 };
 constexpr LinkSpeed link_speeds[] = {{"SDR", 1, 0}, {"DDR", 3, 0}, {"QDR", 7, 0}, {"FDR10", 7, 0},
@@ -71,12 +71,12 @@ struct LinkWidth {
 constexpr LinkWidth link_widths[] = {{1, 1}, {2, 16}, {4, 3}, {8, 4}, {12, 11}};
 
 /// "4xQDR", the last word of ibnetdiscover's comments.
-Taken take_rate(Words comment, PlanPort& port) {
+Taken parse_rate(Text comment, PlanPort& port) {
   while (!comment.empty() && is_blank(comment.back())) comment.remove_suffix(1);
-  Words word = comment.substr(comment.find_last_of(" \t\"") + 1);
+  Text word = comment.substr(comment.find_last_of(" \t\"") + 1);
   std::uint64_t lanes = 0;
-  Words rest = word;
-  if (!take_number(rest, lanes) || !rest.starts_with('x')) return {};
+  Text rest = word;
+  if (!parse_number(rest, lanes) || !rest.starts_with('x')) return {};
   rest.remove_prefix(1);
   const LinkWidth* width = nullptr;
   for (const LinkWidth& row : link_widths)
@@ -101,16 +101,16 @@ struct Reference {
 
 class PlanReader {
  public:
-  Planned<Plan> read(Words text);
+  Planned<Plan> read(Text text);
 
  private:
-  Taken take_line(Words line);
-  Taken take_assignment(Words name, Words value);
-  Taken take_node(Words line, NodeType type);
-  void take_node_comment(Words comment, PlanNode& node);
-  Taken take_port(Words line);
-  Taken take_peer(Words& line, Reference& reference, PlanNode& node);
-  Taken take_options(Words options, PlanPort& port);
+  Taken parse_line(Text line);
+  Taken parse_assignment(Text name, Text value);
+  Taken parse_node(Text line, NodeType type);
+  void parse_node_comment(Text comment, PlanNode& node);
+  Taken parse_port(Text line);
+  Taken parse_peer(Text& line, Reference& reference, PlanNode& node);
+  Taken parse_options(Text options, PlanPort& port);
   Taken link(const Reference& reference);
 
   Plan plan_;
@@ -125,11 +125,11 @@ class PlanReader {
   std::size_t line_ = 0;
 };
 
-Planned<Plan> PlanReader::read(Words text) {
+Planned<Plan> PlanReader::read(Text text) {
   while (!text.empty()) {
     ++line_;
     const std::size_t end = std::min(text.find('\n'), text.size());
-    if (auto taken = take_line(text.substr(0, end)); !taken) return tl::unexpected(PlanError{line_, taken.error()});
+    if (auto taken = parse_line(text.substr(0, end)); !taken) return tl::unexpected(PlanError{line_, taken.error()});
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   for (const Reference& reference : references_)
@@ -138,7 +138,7 @@ Planned<Plan> PlanReader::read(Words text) {
   return std::move(plan_);
 }
 
-Taken PlanReader::take_line(Words line) {
+Taken PlanReader::parse_line(Text line) {
   skip_blanks(line);
   while (!line.empty() && is_blank(line.back())) line.remove_suffix(1);
   if (line.empty()) {
@@ -146,27 +146,27 @@ Taken PlanReader::take_line(Words line) {
     return {};
   }
   if (line.front() == '#') return {};
-  if (line.front() == '[') return take_port(line);
+  if (line.front() == '[') return parse_port(line);
   if (line.front() == '@') return wrong("aliases are not read");
-  constexpr std::pair<Words, NodeType> kinds[] = {{"Switch", NodeType::switch_},
-                                                  {"Hca", NodeType::channel_adapter},
-                                                  {"Ca", NodeType::channel_adapter},
-                                                  {"Rt", NodeType::router}};
+  constexpr std::pair<Text, NodeType> kinds[] = {{"Switch", NodeType::switch_},
+                                                 {"Hca", NodeType::channel_adapter},
+                                                 {"Ca", NodeType::channel_adapter},
+                                                 {"Rt", NodeType::router}};
   for (const auto& [word, type] : kinds)
     if (line.starts_with(word) && line.size() > word.size() && is_blank(line[word.size()]))
-      return take_node(line.substr(word.size()), type);
+      return parse_node(line.substr(word.size()), type);
   const std::size_t sign = line.find_first_of("=+");
   if (sign == line.npos)
     return wrong(
         fmt::format("'{}' does not start a node, port, assignment or comment", printable(line.substr(0, 40), false)));
-  return take_assignment(line.substr(0, sign), line.substr(sign + 1));
+  return parse_assignment(line.substr(0, sign), line.substr(sign + 1));
 }
 
-Taken PlanReader::take_assignment(Words name, Words value) {
+Taken PlanReader::parse_assignment(Text name, Text value) {
   while (!name.empty() && is_blank(name.back())) name.remove_suffix(1);
   skip_blanks(value);
   std::uint64_t number = 0;
-  if (!take_number(value, number)) return wrong(fmt::format("{} has no number", printable(name, false)));
+  if (!parse_number(value, number)) return wrong(fmt::format("{} has no number", printable(name, false)));
   const auto guid_of = [&](NodeType type) -> Taken {
     next_guid_[static_cast<unsigned>(type)] = number;
     return {};
@@ -183,13 +183,13 @@ Taken PlanReader::take_assignment(Words name, Words value) {
   return wrong(fmt::format("'{}' cannot be set to {}", printable(name, false), number));
 }
 
-Taken PlanReader::take_node(Words line, NodeType type) {
+Taken PlanReader::parse_node(Text line, NodeType type) {
   std::uint64_t ports = 0;
   skip_blanks(line);
   PlanNode node{.type = type, .line = line_};
-  if (!take_number(line, ports) || ports < 1 || ports > ports_max)
+  if (!parse_number(line, ports) || ports < 1 || ports > ports_max)
     return wrong(fmt::format("a node has 1 to {} ports", ports_max));
-  if (!take_quoted(line, node.name) || node.name.empty() || node.name.size() > name_max)
+  if (!parse_quoted(line, node.name) || node.name.empty() || node.name.size() > name_max)
     return wrong(
         fmt::format("the number of ports must be followed by the node's name in quotes, 1 to {} octets", name_max));
   if (const auto known = names_.find(node.name); known != names_.end())
@@ -210,17 +210,17 @@ Taken PlanReader::take_node(Words line, NodeType type) {
     return wrong(fmt::format("the GUID {:#x} belongs to '{}' in line {}", node.guid,
                              printable(plan_.nodes[other->second].name, false), plan_.nodes[other->second].line));
   if (const std::size_t comment = line.find('#'); comment != line.npos)
-    take_node_comment(line.substr(comment + 1), node);
+    parse_node_comment(line.substr(comment + 1), node);
   names_.emplace(node.name, index);
   plan_.nodes.push_back(std::move(node));
   in_node_ = true;
   return {};
 }
 
-void PlanReader::take_node_comment(Words comment, PlanNode& node) {
-  Words rest = comment;
+void PlanReader::parse_node_comment(Text comment, PlanNode& node) {
+  Text rest = comment;
   std::string description;
-  if (take_quoted(rest, description) && !description.empty()) node.description = description.substr(0, name_max);
+  if (parse_quoted(rest, description) && !description.empty()) node.description = description.substr(0, name_max);
   node.enhanced_port0 = rest.find("enhanced port 0") != rest.npos;
   std::uint64_t number = 0;
   if (node.type != NodeType::switch_) return;
@@ -228,12 +228,12 @@ void PlanReader::take_node_comment(Words comment, PlanNode& node) {
   if (find_number(rest, "lmc", number) && number < 8) node.lmc = static_cast<std::uint8_t>(number);
 }
 
-Taken PlanReader::take_port(Words line) {
+Taken PlanReader::parse_port(Text line) {
   if (!in_node_) return wrong("a port outside a node");
   PlanNode& node = plan_.nodes.back();
   std::uint64_t number = 0;
   line.remove_prefix(1);
-  if (!take_number(line, number) || !line.starts_with(']')) return wrong("a port's number must be in [ ]");
+  if (!parse_number(line, number) || !line.starts_with(']')) return wrong("a port's number must be in [ ]");
   if (number < 1 || number > node.ports.size())
     return wrong(
         fmt::format("'{}' has ports 1 to {}, and no port {}", printable(node.name, false), node.ports.size(), number));
@@ -244,16 +244,16 @@ Taken PlanReader::take_port(Words line) {
   port.line = line_;
   if (line.starts_with('(')) {
     line.remove_prefix(1);
-    if (!take_number(line, port.guid, 16) || !line.starts_with(')'))
+    if (!parse_number(line, port.guid, 16) || !line.starts_with(')'))
       return wrong("( ) after a port must contain its GUID");
     line.remove_prefix(1);
   }
   Reference reference{
       static_cast<std::uint32_t>(plan_.nodes.size() - 1), static_cast<std::uint8_t>(number), 1, {}, line_};
-  if (auto taken = take_peer(line, reference, node); !taken) return taken;
+  if (auto taken = parse_peer(line, reference, node); !taken) return taken;
   references_.push_back(std::move(reference));
   const std::size_t comment = std::min(line.find('#'), line.size());
-  if (auto taken = take_options(line.substr(0, comment), port); !taken) return taken;
+  if (auto taken = parse_options(line.substr(0, comment), port); !taken) return taken;
   if (comment == line.size()) return {};
   line.remove_prefix(comment + 1);
   if (node.type != NodeType::switch_) {
@@ -263,17 +263,17 @@ Taken PlanReader::take_port(Words line) {
       port.lmc = static_cast<std::uint8_t>(lmc);
     }
   }
-  return take_rate(line, port);
+  return parse_rate(line, port);
 }
 
-Taken PlanReader::take_peer(Words& line, Reference& reference, PlanNode& node) {
-  if (!take_quoted(line, reference.peer) || reference.peer.empty())
+Taken PlanReader::parse_peer(Text& line, Reference& reference, PlanNode& node) {
+  if (!parse_quoted(line, reference.peer) || reference.peer.empty())
     return wrong(fmt::format("port {} of '{}' must be followed by the node at the other end in quotes", reference.port,
                              printable(node.name, false)));
   std::uint64_t number = 1;
   if (line.starts_with('[')) {
     line.remove_prefix(1);
-    if (!take_number(line, number) || !line.starts_with(']') || number < 1 || number > ports_max)
+    if (!parse_number(line, number) || !line.starts_with(']') || number < 1 || number > ports_max)
       return wrong(fmt::format("the port at the other end must be a number from 1 to {} in [ ]", ports_max));
     line.remove_prefix(1);
   }
@@ -282,14 +282,14 @@ Taken PlanReader::take_peer(Words& line, Reference& reference, PlanNode& node) {
   return {};
 }
 
-Taken PlanReader::take_options(Words options, PlanPort& port) {
+Taken PlanReader::parse_options(Text options, PlanPort& port) {
   for (skip_blanks(options); !options.empty(); skip_blanks(options)) {
     const char name = options.front();
     std::uint64_t value = 0;
     if (options.size() < 3 || options[1] != '=')
       return wrong("only w=, s= and e= with a number may follow the other end");
     options.remove_prefix(2);
-    if (!take_number(options, value)) return wrong(fmt::format("{}= has no number", name));
+    if (!parse_number(options, value)) return wrong(fmt::format("{}= has no number", name));
     if (name == 'w' && value >= 1 && value <= 31)
       port.widths = static_cast<std::uint8_t>(value);
     else if (name == 's' && value <= 7)

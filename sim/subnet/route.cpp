@@ -53,7 +53,7 @@ std::uint32_t walk_by_lid(State& state, std::uint32_t port, std::uint16_t lid, b
 }
 
 std::uint32_t walk_directed(State& state, std::uint32_t port, ConstBytes path, unsigned hops, MutBytes back,
-                            Trail& trail) {
+                            EgressPorts& trail) {
   for (unsigned hop = 1; hop <= hops; ++hop) {
     const std::uint32_t node = state.port(port).node;
     back[hop - 1] = state.port(port).number;
@@ -80,7 +80,7 @@ std::uint32_t walk_back(State& state, std::uint32_t port, ConstBytes back, unsig
   return port;
 }
 
-void count_back(State& state, const Trail& trail) {
+void count_back(State& state, const EgressPorts& trail) {
   for (std::size_t i = trail.hops; i-- > 0;) state.count_hop(state.port(trail.out[i]).peer);
 }
 

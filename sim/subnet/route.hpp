@@ -6,7 +6,7 @@
 namespace parley::sim::subnet {
 
 /// The ports by which packets leave nodes, in order: the response to a directed route passes the same ports.
-struct Trail {
+struct EgressPorts {
   std::array<std::uint32_t, 64> out{};
   std::size_t hops = 0;
 };
@@ -18,11 +18,11 @@ std::uint32_t walk_by_lid(State& state, std::uint32_t port, std::uint16_t lid, b
 /// Follows `path[1]` to `path[hops]` from the node of `port`; the ingress port at each node is written to `back` (IBA
 /// §14.2.2.2). Returns the port by which it finally arrives, or nowhere.
 std::uint32_t walk_directed(State& state, std::uint32_t port, ConstBytes path, unsigned hops, MutBytes back,
-                            Trail& trail);
+                            EgressPorts& trail);
 /// A response on its way back from the node of `port` (IBA §14.2.2.4).
 std::uint32_t walk_back(State& state, std::uint32_t port, ConstBytes back, unsigned hops);
 /// The same for a request that has just passed `trail`.
-void count_back(State& state, const Trail& trail);
+void count_back(State& state, const EgressPorts& trail);
 
 /// Whether the end port has this LID.
 bool has_lid(const PortInfo& info, std::uint16_t lid);

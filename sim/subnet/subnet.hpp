@@ -117,7 +117,7 @@ class Subnet {
     Packet packet;
     bool directed, response;
     std::uint8_t method;
-    Trail trail;
+    EgressPorts trail;
     std::uint32_t at = nowhere;                       ///< its ingress port at the current node
     std::uint32_t entered = nowhere, left = nowhere;  ///< start and end of the directed part of its route
     Duration delay{};

@@ -142,7 +142,7 @@ class Tcp {
   void add_rtt_sample(Duration rtt);
   void establish(Instant now);
   ConstBytes handle_text(Instant now, std::uint32_t seq, ConstBytes payload, bool fin);
-  ConstBytes take_in_order(Instant now, std::uint32_t seq, ConstBytes payload);
+  ConstBytes accept_in_order(Instant now, std::uint32_t seq, ConstBytes payload);
   void keep(std::uint32_t seq, ConstBytes payload);
   void handle_fin(Instant now);
   void start_time_wait(Instant now);

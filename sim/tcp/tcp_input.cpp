@@ -289,7 +289,7 @@ void Tcp::keep(std::uint32_t seq, ConstBytes payload) {
 }
 
 /// `payload` begins at rcv.nxt and fits. Returns it if it can be delivered without passing through the buffer.
-ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload) {
+ConstBytes Tcp::accept_in_order(Instant now, std::uint32_t seq, ConstBytes payload) {
   const auto size = static_cast<std::uint32_t>(payload.size());
   const bool through = unread() == 0 && !paused_;
   if (!through) keep(seq, payload);
@@ -365,7 +365,7 @@ ConstBytes Tcp::handle_text(Instant now, std::uint32_t seq, ConstBytes payload, 
     reassembly_->insert({seq, end});
     return {};
   }
-  if (!payload.empty()) out = take_in_order(now, seq, payload);
+  if (!payload.empty()) out = accept_in_order(now, seq, payload);
   if (fin_known_ && rcv_nxt_ == fin_at_) handle_fin(now);
   return out;
 }

@@ -95,7 +95,7 @@ void Workload::know_hosts() {
 }
 
 check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
-  Wanted& w = wanted_[wanted];
+  PlannedConnection& w = wanted_[wanted];
   check::Attempt& a = attempts_.emplace_back();
   a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
   a.connect = w.connect;
@@ -182,12 +182,12 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, const Scenari
   return a;
 }
 
-bool Workload::wants_retry(const Wanted& wanted) const {
+bool Workload::wants_retry(const PlannedConnection& wanted) const {
   const ScenarioConnect& spec = scenario_.connects[wanted.connect];
   if (wanted.tries > spec.retries) return false;
   const check::End& end = wanted.attempt->initiator;
   if (end.crashed) return true;
-  if (end.find(check::Told::rejected) != nullptr) return spec.expect == Expect::established;
+  if (end.find(check::CmEventKind::rejected) != nullptr) return spec.expect == Expect::established;
   return !(end.established() && end.transfers_done && end.graceful());
 }
 
@@ -201,7 +201,7 @@ void Workload::attempt_over(check::Attempt& attempt) {
   if (attempt.initiator.local.port == 0 && last_fault_ >= attempt.started && last_fault_ != Instant{})
     attempt.touched = true;  // its stream was never known; any fault may have hit it
   if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
-  Wanted& wanted = wanted_[index];
+  PlannedConnection& wanted = wanted_[index];
   if (!wants_retry(wanted)) {
     wanted.done = true;
     attempt.last = true;
@@ -260,7 +260,7 @@ bool Workload::settled() {
     // Connections of a host that is down or halted for good will never exist, and their ends on it report nothing more.
     for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
       if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
-    for (const Wanted& w : wanted_)
+    for (const PlannedConnection& w : wanted_)
       if (!w.done && comes_back(scenario_.connects[w.connect].from)) return false;
   }
   if (!open_step().empty()) return false;
@@ -294,11 +294,11 @@ std::string Workload::open_step() {
   }
   for (std::size_t i = 0; i < groups_.stays.size(); ++i) {
     const ScenarioMember& member = scenario_.members[i];
-    const bool done =
-        groups_.stays[i] == GroupWork::Stay::over || (groups_.stays[i] == GroupWork::Stay::in && member.until == never);
+    const bool done = groups_.stays[i] == GroupWork::MembershipState::over ||
+                      (groups_.stays[i] == GroupWork::MembershipState::in && member.until == never);
     if (!done && comes_back(member.host))
       return fmt::format("member {} ({} in {}) has yet to {}", i + 1, member.host, group_text(member.group),
-                         groups_.stays[i] == GroupWork::Stay::in ? "leave" : "join");
+                         groups_.stays[i] == GroupWork::MembershipState::in ? "leave" : "join");
   }
   return nothing_left_ ? std::string() : groups_.history.waits_for();
 }
@@ -312,7 +312,7 @@ std::vector<std::string> Workload::pending(std::size_t max) {
       out.push_back(fmt::format("connect {} ({} > {}:{}): {} of {} not started", i + 1, c.from, c.to, c.port,
                                 c.count - next_index_[i], c.count));
   }
-  for (const Wanted& w : wanted_) {
+  for (const PlannedConnection& w : wanted_) {
     if (w.done || out.size() >= max || !w.attempt->initiator.over()) continue;
     out.push_back(fmt::format("{}: another try is expected", w.attempt->label));
   }

@@ -25,7 +25,7 @@ namespace parley::sim {
 class HostApp;
 
 /// One connection of the scenario, over all its attempts.
-struct Wanted {
+struct PlannedConnection {
   std::uint32_t connect = 0, index = 0;
   std::uint32_t tries = 0;
   bool done = false;
@@ -63,7 +63,7 @@ class Workload {
   Instant last_intent() const { return last_intent_; }
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
   std::deque<check::Attempt>& attempts() { return attempts_; }
-  const Wanted& wanted(std::size_t index) const { return wanted_[index]; }
+  const PlannedConnection& wanted(std::size_t index) const { return wanted_[index]; }
   /// Whether no later attempt belongs to the same connection.
   bool is_last(const check::Attempt& attempt) const;
   /// How many endpoints a host should still have: its listeners, and connections that neither side closes.
@@ -99,7 +99,7 @@ class Workload {
   void bind(const Address& local, const Address& peer, check::Attempt& attempt);
   void attempt_over(check::Attempt& attempt);
   void attempt_rests(check::Attempt& attempt);
-  bool wants_retry(const Wanted& wanted) const;
+  bool wants_retry(const PlannedConnection& wanted) const;
   /// The host runs its program, or a fault that has yet to happen changes that it does not.
   bool comes_back(const std::string& host) const;
   /// It is paused or its process stopped, and no fault that has yet to happen changes that.
@@ -125,7 +125,7 @@ class Workload {
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start
   std::vector<std::uint32_t> requests_seen_;  // by listen: for reject_every
-  std::deque<Wanted> wanted_;
+  std::deque<PlannedConnection> wanted_;
   std::deque<check::Attempt> attempts_;
   std::vector<std::uint32_t> attempt_wanted_;        // by number of the attempt; ~0 for strays
   std::map<StreamName, check::Attempt*> by_stream_;  // the newest one of each stream

@@ -15,8 +15,8 @@ constexpr Duration grace = std::chrono::milliseconds(50);
 
 bool closes(const ScenarioConnect& spec, mpa::Role role) {
   // On UD the peer does not notice.
-  if (spec.closer == Closer::both || (spec.qp == QpKind::ud && spec.closer != Closer::nobody)) return true;
-  return spec.closer == (role == mpa::Role::initiator ? Closer::initiator : Closer::responder);
+  if (spec.closer == ClosingSide::both || (spec.qp == QpKind::ud && spec.closer != ClosingSide::nobody)) return true;
+  return spec.closer == (role == mpa::Role::initiator ? ClosingSide::initiator : ClosingSide::responder);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ void HostApp::drain_completions() {
   while (const std::size_t n = cq_->poll(done)) {
     for (std::size_t i = 0; i < n; ++i) {
       const auto at = by_qp_.find(done[i].qp_num);
-      Live* end = at == by_qp_.end() ? nullptr : find(at->second);
+      OpenEnd* end = at == by_qp_.end() ? nullptr : find(at->second);
       if (end == nullptr || !end->transfer) continue;
       end->transfer->completed(done[i], host_.now());
       after_progress(*end);
@@ -53,18 +53,18 @@ void HostApp::dispatch(cm::Event& event) {
   std::visit([this](auto& e) { on(e); }, event);
 }
 
-void HostApp::told(Live& end, check::CmEventRecord event) {
+void HostApp::record_event(OpenEnd& end, check::CmEventRecord event) {
   event.at = host_.now();
   end.record->told.push_back(std::move(event));
   end.progress_at = host_.now();
   learn_address(end);
 }
 
-void HostApp::told_failure(Live& end, check::Told what, const cm::Failure& why) {
-  told(end, {.what = what,
-             .has_code = static_cast<bool>(why.code),
-             .in_close = why.stage() == cm::Stage::closing,
-             .words = why.to_string()});
+void HostApp::record_failure(OpenEnd& end, check::CmEventKind what, const cm::Failure& why) {
+  record_event(end, {.what = what,
+                     .has_code = static_cast<bool>(why.code),
+                     .in_close = why.stage() == cm::Stage::closing,
+                     .words = why.to_string()});
 }
 
 void HostApp::stray(std::string_view event, const cm::Id& id) {
@@ -91,11 +91,11 @@ void HostApp::on(cm::ConnectRequest& event) {
   record.peer = event.peer;
   record.private_data_got = event.private_data;
   record.quirky = !listen.mpa.play_quirk.empty();
-  Live& end = add(attempt, record, workload_.scenario_.connects[attempt.connect]);
+  OpenEnd& end = add(attempt, record, workload_.scenario_.connects[attempt.connect]);
   end.listen = &listen;
   end.id = event.id;
   by_id_[event.id.number()] = end.serial;
-  told(end, {.what = check::Told::request});
+  record_event(end, {.what = check::CmEventKind::request});
   const std::uint32_t seen = ++workload_.requests_seen_[index];
   end.reject = listen.reject_every != 0 && seen % listen.reject_every == 0;
   if (!end.reject) {
@@ -110,7 +110,7 @@ void HostApp::on(cm::ConnectRequest& event) {
   workload_.intend(host_.now() + listen.accept_after);
 }
 
-void HostApp::decide(Live& end) {
+void HostApp::decide(OpenEnd& end) {
   if (end.over) return;
   workload_.intend(host_.now());
   const std::string& text = end.listen->private_data;
@@ -134,9 +134,9 @@ void HostApp::decide(Live& end) {
 }
 
 void HostApp::on(cm::Established& event) {
-  Live* end = find(event.id);
+  OpenEnd* end = find(event.id);
   if (end == nullptr) return stray("Established", event.id);
-  told(*end, {.what = check::Told::established});
+  record_event(*end, {.what = check::CmEventKind::established});
   end->record->setup = event.steps.established;
   if (event.mpa() != nullptr) end->record->parameters = *event.mpa();
   end->record->parameters.reasons = {};
@@ -155,10 +155,10 @@ void HostApp::on(cm::Established& event) {
 }
 
 void HostApp::on(cm::Rejected& event) {
-  Live* end = find(event.id);
+  OpenEnd* end = find(event.id);
   if (end == nullptr) return stray("Rejected", event.id);
   end->record->private_data_got = std::move(event.private_data);
-  told_failure(*end, check::Told::rejected, event.why);
+  record_failure(*end, check::CmEventKind::rejected, event.why);
   end_of(*end);
 }
 
@@ -169,7 +169,7 @@ void HostApp::on(cm::ConnectFailed& event) {
                          fmt::format("{} cannot listen: {}", host_.name(), event.why.to_string()));
     return;
   }
-  Live* end = find(event.id);
+  OpenEnd* end = find(event.id);
   // A peer that fails before its ConnectRequest is reported with an id that was never known (docs/cm.md).
   if (end == nullptr && event.responder) {
     if (!event.why.code || event.why.to_string().empty())
@@ -178,26 +178,26 @@ void HostApp::on(cm::ConnectFailed& event) {
     return;
   }
   if (end == nullptr) return stray("ConnectFailed", event.id);
-  told_failure(*end, check::Told::failed, event.why);
+  record_failure(*end, check::CmEventKind::failed, event.why);
   end_of(*end);
 }
 
 void HostApp::on(cm::Retrying& event) {
-  Live* end = find(event.id);
+  OpenEnd* end = find(event.id);
   if (end == nullptr) return stray("Retrying", event.id);
   if (event.peer.port != 0) end->record->peer = event.peer;  // first: its address may be known by now
-  told_failure(*end, check::Told::retrying, event.why);
+  record_failure(*end, check::CmEventKind::retrying, event.why);
   end->learned = false;
   unlearned_.push_back(end->serial);
 }
 
 void HostApp::on(cm::Disconnected& event) {
-  Live* end = find(event.id);
+  OpenEnd* end = find(event.id);
   if (end == nullptr) return stray("Disconnected", event.id);
   if (event.graceful)
-    told(*end, {.what = check::Told::disconnected, .graceful = true});
+    record_event(*end, {.what = check::CmEventKind::disconnected, .graceful = true});
   else
-    told_failure(*end, check::Told::disconnected, event.why);
+    record_failure(*end, check::CmEventKind::disconnected, event.why);
   end->record->told.back().hung_up = roce_ && event.why.code == make_error_code(Errc::peer_closed);
   if (end->transfer) end->transfer->ended(host_.now());
   end_of(*end);
@@ -210,14 +210,14 @@ void HostApp::on(cm::TurnedAway& event) {
                          host_.name() + " was notified of dropped requests without a number or a reason");
 }
 
-void HostApp::after_progress(Live& end) {
+void HostApp::after_progress(OpenEnd& end) {
   if (end.transfer->progress() != end.progress) {
     end.progress = end.transfer->progress();
     end.progress_at = host_.now();
   }
   if (end.over || !end.record->established() || !end.transfer->finished()) return;
   end.record->transfers_done = true;
-  if (end.spec->closer == Closer::nobody && !end.resting) {
+  if (end.spec->closer == ClosingSide::nobody && !end.resting) {
     end.resting = true;
     ++resting_;
     --workload_.ends_open_;
@@ -230,14 +230,14 @@ void HostApp::after_progress(Live& end) {
   workload_.intend(host_.now() + end.spec->close_after);
 }
 
-void HostApp::close(Live& end) {
+void HostApp::close(OpenEnd& end) {
   if (end.over) return;
   workload_.intend(host_.now());
   if (end.id.disconnect()) end.record->asked_to_close = true;  // else it has ended, and the event is on its way
 }
 
 // No progress: a program would close after a while instead of waiting for ever for a peer that is gone.
-void HostApp::watch(Live& end) {
+void HostApp::watch(OpenEnd& end) {
   if (end.over || end.resting) return;
   const Duration patience = workload_.patience(*end.spec);
   // A permanent fault must not keep its user waiting for ever.
@@ -248,7 +248,7 @@ void HostApp::watch(Live& end) {
 }
 
 // The awaited datagrams may be lost; then it continues without them.
-void HostApp::await(Live& end) {
+void HostApp::await(OpenEnd& end) {
   if (end.over || end.closing || end.resting) return;
   const auto longest = end.transfer->longest_silence();
   if (!longest) return;
@@ -261,7 +261,7 @@ void HostApp::await(Live& end) {
   set_timer(end.progress_at + *end.transfer->longest_silence(), Timer::silence, end.serial);
 }
 
-void HostApp::give_up(Live& end) {
+void HostApp::give_up(OpenEnd& end) {
   if (end.record->gave_up) return;
   end.record->gave_up = true;
   if (!end.attempt->touched)
@@ -277,7 +277,7 @@ void HostApp::give_up(Live& end) {
   end_of(end);
 }
 
-void HostApp::end_of(Live& end) {
+void HostApp::end_of(OpenEnd& end) {
   if (end.over) return;
   end.over = true;
   if (end.resting)
@@ -288,7 +288,7 @@ void HostApp::end_of(Live& end) {
   if (end.record->role == mpa::Role::initiator) workload_.attempt_over(*end.attempt);
 }
 
-void HostApp::forget(Live& end) {
+void HostApp::forget(OpenEnd& end) {
   by_id_.erase(end.id.number());
   if (QueuePair* qp = end.id.qp()) by_qp_.erase(qp->qp_num());
   end.id.destroy();

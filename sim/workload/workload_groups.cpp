@@ -46,7 +46,8 @@ void GroupUser::start(bool restarted) {
   for (const ScenarioMember& member : scenario().members) families.insert(member.group.family);
   for (const ScenarioSend& send : scenario().sends) families.insert(send.group.family);
   for (std::size_t i = 0; i < scenario().members.size(); ++i)
-    if (scenario().members[i].host == seat_.host->name() && stays_away(i)) seat_.work->stays[i] = GroupWork::Stay::over;
+    if (scenario().members[i].host == seat_.host->name() && stays_away(i))
+      seat_.work->stays[i] = GroupWork::MembershipState::over;
   for (const Address::Family family : families) {
     Address local = seat_.host->address(family, seat_.nic);
     if (local.is_any()) continue;  // it has no IPv6
@@ -63,17 +64,19 @@ void GroupUser::start(bool restarted) {
 }
 
 void GroupUser::crash() {
-  for (ReceiverQp& ear : ears_)
-    for (check::GroupReceiver::Stay& stay : history().ears[ear.record].stays) stay.to = std::min(stay.to, now());
+  for (ReceiverQp& receiver : receivers_)
+    for (check::GroupReceiver::Membership& stay : history().receivers[receiver.record].stays)
+      stay.to = std::min(stay.to, now());
   for (std::size_t i = 0; i < scenario().members.size(); ++i) {
     const ScenarioMember& member = scenario().members[i];
-    if (member.host == seat_.host->name() && seat_.work->stays[i] == GroupWork::Stay::in)
-      seat_.work->stays[i] = member.rejoin ? GroupWork::Stay::due : GroupWork::Stay::over;
+    if (member.host == seat_.host->name() && seat_.work->stays[i] == GroupWork::MembershipState::in)
+      seat_.work->stays[i] = member.rejoin ? GroupWork::MembershipState::due : GroupWork::MembershipState::over;
   }
-  for (const SenderQp& mouth : mouths_) seat_.work->sent[mouth.send].completed = seat_.work->sent[mouth.send].posted;
+  for (const SenderQp& sender : senders_)
+    seat_.work->sent[sender.send].completed = seat_.work->sent[sender.send].posted;
   history().changed();
-  mouths_.clear();
-  ears_.clear();
+  senders_.clear();
+  receivers_.clear();
   listeners_.clear();
   cq_.reset();
 }
@@ -148,50 +151,50 @@ std::unique_ptr<QueuePair> GroupUser::make_qp(std::uint32_t depth) {
 void GroupUser::open_receiver(const Address& group, std::optional<std::size_t> member) {
   const auto senders = std::count_if(scenario().sends.begin(), scenario().sends.end(),
                                      [&](const ScenarioSend& send) { return send.group == group; });
-  ReceiverQp& ear = ears_.emplace_back();
-  ear.member = member;
+  ReceiverQp& receiver = receivers_.emplace_back();
+  receiver.member = member;
   // Datagrams from its own host arrive all at once.
-  ear.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
-  ear.slot = network_header + octets_of(group);
-  ear.record = history().ears.size();
-  history().ears.push_back({.label = member ? member_label(scenario(), *member)
-                                            : fmt::format("{}, not in {}", seat_.host->name(), group_text(group)),
-                            .host = seat_.host->name(),
-                            .group = group});
+  receiver.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
+  receiver.slot = network_header + octets_of(group);
+  receiver.record = history().receivers.size();
+  history().receivers.push_back({.label = member ? member_label(scenario(), *member)
+                                                 : fmt::format("{}, not in {}", seat_.host->name(), group_text(group)),
+                                 .host = seat_.host->name(),
+                                 .group = group});
   history().changed();
-  ear.memory.assign(ear.slots * ear.slot, 0xEE);
-  const auto region = seat_.host->device().reg_mr(pd_, ear.memory, Access::local_write);
-  if (region) ear.region = *region;
-  ear.qp = make_qp(ear.slots);
-  if (!ear.qp || !region) return;
-  for (std::uint32_t i = 0; i < ear.slots; ++i) post_receive(ear);
+  receiver.memory.assign(receiver.slots * receiver.slot, 0xEE);
+  const auto region = seat_.host->device().reg_mr(pd_, receiver.memory, Access::local_write);
+  if (region) receiver.region = *region;
+  receiver.qp = make_qp(receiver.slots);
+  if (!receiver.qp || !region) return;
+  for (std::uint32_t i = 0; i < receiver.slots; ++i) post_receive(receiver);
   if (!member || stays_away(*member)) return;
   const ScenarioMember& spec = scenario().members[*member];
   if (spec.until <= now())
-    seat_.work->stays[*member] = GroupWork::Stay::over;
+    seat_.work->stays[*member] = GroupWork::MembershipState::over;
   else if (spec.at <= now())
-    join(ear);
+    join(receiver);
   else
     set_timer_(spec.at, Due::join, *member);
   if (spec.until != never && spec.until > now()) set_timer_(spec.until, Due::leave, *member);
 }
 
-void GroupUser::post_receive(ReceiverQp& ear) {
-  const std::uint64_t slot = ear.posted % ear.slots;
-  const Sge sge{.addr = ear.region.addr + slot * ear.slot,
-                .length = static_cast<std::uint32_t>(ear.slot),
-                .lkey = ear.region.lkey};
-  const std::uint64_t wr_id = receive_bit | ear.posted;
-  if (const auto posted = ear.qp->post_recv({.wr_id = wr_id, .sges = {&sge, 1}}); !posted)
+void GroupUser::post_receive(ReceiverQp& receiver) {
+  const std::uint64_t slot = receiver.posted % receiver.slots;
+  const Sge sge{.addr = receiver.region.addr + slot * receiver.slot,
+                .length = static_cast<std::uint32_t>(receiver.slot),
+                .lkey = receiver.region.lkey};
+  const std::uint64_t wr_id = receive_bit | receiver.posted;
+  if (const auto posted = receiver.qp->post_recv({.wr_id = wr_id, .sges = {&sge, 1}}); !posted)
     return wrong("workload", "a receive could not be posted: " + posted.error().message());
-  ear.ledger.posted(wr_id, WcOpcode::recv);
-  ++ear.posted;
+  receiver.ledger.posted(wr_id, WcOpcode::recv);
+  ++receiver.posted;
 }
 
-void GroupUser::join(ReceiverQp& ear) {
-  check::GroupReceiver& record = history().ears[ear.record];
-  seat_.work->stays[*ear.member] = GroupWork::Stay::in;
-  const auto joined = roce::queue_pair(ear.qp.get())->attach_multicast(gid_of(record.group));
+void GroupUser::join(ReceiverQp& receiver) {
+  check::GroupReceiver& record = history().receivers[receiver.record];
+  seat_.work->stays[*receiver.member] = GroupWork::MembershipState::in;
+  const auto joined = roce::queue_pair(receiver.qp.get())->attach_multicast(gid_of(record.group));
   if (!joined)
     return wrong("workload", fmt::format("{} cannot join {}: {}", seat_.host->name(), group_text(record.group),
                                          joined.error().message()));
@@ -199,12 +202,12 @@ void GroupUser::join(ReceiverQp& ear) {
   history().changed();
 }
 
-void GroupUser::leave(ReceiverQp& ear) {
-  check::GroupReceiver& record = history().ears[ear.record];
-  seat_.work->stays[*ear.member] = GroupWork::Stay::over;
+void GroupUser::leave(ReceiverQp& receiver) {
+  check::GroupReceiver& record = history().receivers[receiver.record];
+  seat_.work->stays[*receiver.member] = GroupWork::MembershipState::over;
   if (record.stays.empty() || record.stays.back().to != never) return;
   turn();  // datagrams received by now belong to this membership
-  if (const auto left = roce::queue_pair(ear.qp.get())->detach_multicast(gid_of(record.group)); !left)
+  if (const auto left = roce::queue_pair(receiver.qp.get())->detach_multicast(gid_of(record.group)); !left)
     wrong("workload",
           fmt::format("{} cannot leave {}: {}", seat_.host->name(), group_text(record.group), left.error().message()));
   record.stays.back().to = now();
@@ -228,79 +231,79 @@ void GroupUser::open_sender(std::size_t send) {
   const ScenarioSend& spec = scenario().sends[send];
   GroupWork::Sent& sent = seat_.work->sent[send];
   if (sent.posted == spec.messages) return;  // sent before a crash
-  SenderQp& mouth = mouths_.emplace_back();
-  mouth.send = send;
-  mouth.memory.assign(std::size_t{window_max} * spec.octets, 0);
-  const auto region = seat_.host->device().reg_mr(pd_, mouth.memory, Access::local_write);
-  if (region) mouth.region = *region;
-  mouth.ah = make_ah(spec.group);
-  mouth.qp = make_qp(window_max);
-  for (std::size_t i = window_max; i > 0; --i) mouth.free.push_back(i - 1);
-  mouth.record = history().sources.size();
+  SenderQp& sender = senders_.emplace_back();
+  sender.send = send;
+  sender.memory.assign(std::size_t{window_max} * spec.octets, 0);
+  const auto region = seat_.host->device().reg_mr(pd_, sender.memory, Access::local_write);
+  if (region) sender.region = *region;
+  sender.ah = make_ah(spec.group);
+  sender.qp = make_qp(window_max);
+  for (std::size_t i = window_max; i > 0; --i) sender.free.push_back(i - 1);
+  sender.record = history().sources.size();
   history().sources.push_back({.send = static_cast<std::uint32_t>(send),
                                .host = seat_.host->name(),
                                .group = spec.group,
                                .first = sent.posted});
-  if (!mouth.ah || !mouth.qp || !region) return;
-  history().name_source(seat_.host->name(), mouth.qp->qp_num(), static_cast<std::uint32_t>(mouth.record));
+  if (!sender.ah || !sender.qp || !region) return;
+  history().name_source(seat_.host->name(), sender.qp->qp_num(), static_cast<std::uint32_t>(sender.record));
   if (spec.at <= now())
-    advance(mouth);
+    advance(sender);
   else
     set_timer_(spec.at, Due::send, send);
 }
 
 /// One datagram if they have an interval, else as many as there is room for.
-void GroupUser::advance(SenderQp& mouth) {
-  const ScenarioSend& spec = scenario().sends[mouth.send];
-  const GroupWork::Sent& sent = seat_.work->sent[mouth.send];
-  while (sent.posted < spec.messages && !mouth.free.empty() && post(mouth)) {
+void GroupUser::advance(SenderQp& sender) {
+  const ScenarioSend& spec = scenario().sends[sender.send];
+  const GroupWork::Sent& sent = seat_.work->sent[sender.send];
+  while (sent.posted < spec.messages && !sender.free.empty() && post(sender)) {
     if (spec.interval == Duration{}) continue;
     break;
   }
   if (spec.interval != Duration{} && sent.posted < spec.messages)
-    set_timer_(now() + spec.interval, Due::send, mouth.send);
+    set_timer_(now() + spec.interval, Due::send, sender.send);
 }
 
-bool GroupUser::post(SenderQp& mouth) {
-  const ScenarioSend& spec = scenario().sends[mouth.send];
-  const std::uint32_t message = seat_.work->sent[mouth.send].posted;
-  const std::size_t slot = mouth.free.back();
-  const MutBytes octets = MutBytes(mouth.memory).subspan(slot * spec.octets, spec.octets);
+bool GroupUser::post(SenderQp& sender) {
+  const ScenarioSend& spec = scenario().sends[sender.send];
+  const std::uint32_t message = seat_.work->sent[sender.send].posted;
+  const std::size_t slot = sender.free.back();
+  const MutBytes octets = MutBytes(sender.memory).subspan(slot * spec.octets, spec.octets);
   Writer writer(octets);
-  writer.be32(static_cast<std::uint32_t>(mouth.send));
+  writer.be32(static_cast<std::uint32_t>(sender.send));
   writer.be32(message);
-  check::fill_pattern(pattern_of(static_cast<std::uint32_t>(mouth.send), message), octets.subspan(head));
-  const Sge sge{.addr = mouth.region.addr + slot * spec.octets, .length = spec.octets, .lkey = mouth.region.lkey};
-  const auto posted = mouth.qp->post_send({.wr_id = mouth.next_wr,
-                                           .opcode = SendWr::Opcode::send,
-                                           .sges = {&sge, 1},
-                                           .ah = mouth.ah.get(),
-                                           .remote_qp_num = PARLEY_IB_QPN_MULTICAST,
-                                           .remote_qkey = wire::ib::udp_q_key});
+  check::fill_pattern(pattern_of(static_cast<std::uint32_t>(sender.send), message), octets.subspan(head));
+  const Sge sge{.addr = sender.region.addr + slot * spec.octets, .length = spec.octets, .lkey = sender.region.lkey};
+  const auto posted = sender.qp->post_send({.wr_id = sender.next_wr,
+                                            .opcode = SendWr::Opcode::send,
+                                            .sges = {&sge, 1},
+                                            .ah = sender.ah.get(),
+                                            .remote_qp_num = PARLEY_IB_QPN_MULTICAST,
+                                            .remote_qkey = wire::ib::udp_q_key});
   if (!posted) {
     wrong("workload", "a datagram could not be posted: " + posted.error().message());
     return false;
   }
-  mouth.ledger.posted(mouth.next_wr++, WcOpcode::send);
-  mouth.free.pop_back();
-  mouth.in_flight.push_back(slot);
-  check::GroupSource& source = history().sources[mouth.record];
+  sender.ledger.posted(sender.next_wr++, WcOpcode::send);
+  sender.free.pop_back();
+  sender.in_flight.push_back(slot);
+  check::GroupSource& source = history().sources[sender.record];
   source.posted.push_back(now());
   source.left.push_back(never);
-  ++seat_.work->sent[mouth.send].posted;
+  ++seat_.work->sent[sender.send].posted;
   history().changed();
   return true;
 }
 
 void GroupUser::due(Due what, std::size_t index) {
   if (what == Due::send) {
-    for (SenderQp& mouth : mouths_)
-      if (mouth.send == index && mouth.qp) advance(mouth);
+    for (SenderQp& sender : senders_)
+      if (sender.send == index && sender.qp) advance(sender);
     return;
   }
-  for (ReceiverQp& ear : ears_) {
-    if (ear.member != index || !ear.qp) continue;
-    what == Due::join ? join(ear) : leave(ear);
+  for (ReceiverQp& receiver : receivers_) {
+    if (receiver.member != index || !receiver.qp) continue;
+    what == Due::join ? join(receiver) : leave(receiver);
   }
 }
 
@@ -311,30 +314,30 @@ void GroupUser::turn() {
 }
 
 void GroupUser::completed(const WorkCompletion& completion) {
-  for (ReceiverQp& ear : ears_) {
-    if (!ear.qp || ear.qp->qp_num() != completion.qp_num) continue;
-    ear.ledger.completed(completion, false, history().ears[ear.record].label, now(), *seat_.judge);
+  for (ReceiverQp& receiver : receivers_) {
+    if (!receiver.qp || receiver.qp->qp_num() != completion.qp_num) continue;
+    receiver.ledger.completed(completion, false, history().receivers[receiver.record].label, now(), *seat_.judge);
     if (completion.status != WcStatus::success) return;
-    on_datagram(ear, completion);
-    return post_receive(ear);
+    on_datagram(receiver, completion);
+    return post_receive(receiver);
   }
-  for (SenderQp& mouth : mouths_) {
-    if (!mouth.qp || mouth.qp->qp_num() != completion.qp_num) continue;
-    mouth.ledger.completed(completion, false, seat_.host->name(), now(), *seat_.judge);
-    if (mouth.in_flight.empty()) return;
-    mouth.free.push_back(mouth.in_flight.front());
-    mouth.in_flight.pop_front();
-    ++seat_.work->sent[mouth.send].completed;
-    if (scenario().sends[mouth.send].interval == Duration{}) advance(mouth);
+  for (SenderQp& sender : senders_) {
+    if (!sender.qp || sender.qp->qp_num() != completion.qp_num) continue;
+    sender.ledger.completed(completion, false, seat_.host->name(), now(), *seat_.judge);
+    if (sender.in_flight.empty()) return;
+    sender.free.push_back(sender.in_flight.front());
+    sender.in_flight.pop_front();
+    ++seat_.work->sent[sender.send].completed;
+    if (scenario().sends[sender.send].interval == Duration{}) advance(sender);
     return;
   }
 }
 
-void GroupUser::on_datagram(ReceiverQp& ear, const WorkCompletion& completion) {
-  check::GroupReceiver& record = history().ears[ear.record];
-  const std::uint64_t slot = (completion.wr_id & ~receive_bit) % ear.slots;
+void GroupUser::on_datagram(ReceiverQp& receiver, const WorkCompletion& completion) {
+  check::GroupReceiver& record = history().receivers[receiver.record];
+  const std::uint64_t slot = (completion.wr_id & ~receive_bit) % receiver.slots;
   const std::size_t octets = completion.byte_len - std::min<std::size_t>(completion.byte_len, network_header);
-  const ConstBytes got = ConstBytes(ear.memory).subspan(slot * ear.slot + network_header, octets);
+  const ConstBytes got = ConstBytes(receiver.memory).subspan(slot * receiver.slot + network_header, octets);
   const auto refuse = [&](std::string_view why) {
     if (!history().forged)
       seat_.judge->add("delivery", now(), record.label, fmt::format("a datagram of {} octets {}", octets, why));

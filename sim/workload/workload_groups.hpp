@@ -25,7 +25,7 @@ std::string member_label(const Scenario& scenario, std::size_t member);
 
 /// State over all hosts, and over their crashes.
 struct GroupWork {
-  enum class Stay : std::uint8_t { due, in, over };
+  enum class MembershipState : std::uint8_t { due, in, over };
   struct Sent {
     std::uint32_t posted = 0, completed = 0;
   };
@@ -34,8 +34,8 @@ struct GroupWork {
         stays(scenario.members.size()),
         sent(scenario.sends.size()) {}
   bool used;
-  std::vector<Stay> stays;  ///< by member
-  std::vector<Sent> sent;   ///< by send
+  std::vector<MembershipState> stays;  ///< by member
+  std::vector<Sent> sent;              ///< by send
   check::GroupHistory history;
 };
 
@@ -44,7 +44,7 @@ class GroupUser {
   static constexpr std::uint32_t window_max = 16;  // datagrams posted and not completed, for each send
   static constexpr std::size_t network_header = PARLEY_ROCE_GRH_LEN;
 
-  struct Seat {
+  struct HostContext {
     const Scenario* scenario = nullptr;
     GroupWork* work = nullptr;
     Host* host = nullptr;
@@ -54,7 +54,7 @@ class GroupUser {
   enum class Due : std::uint8_t { join, leave, send };
   using SetTimer = std::function<void(Instant, Due, std::size_t index)>;
 
-  GroupUser(const Seat& seat, SetTimer set_timer) : seat_(seat), set_timer_(std::move(set_timer)) {}
+  GroupUser(const HostContext& seat, SetTimer set_timer) : seat_(seat), set_timer_(std::move(set_timer)) {}
 
   void start(bool restarted);
   /// Its host has crashed: all state is dropped.
@@ -67,7 +67,7 @@ class GroupUser {
 
  private:
   struct ReceiverQp {
-    std::size_t record = 0;             // in GroupHistory::ears
+    std::size_t record = 0;             // in GroupHistory::receivers
     std::optional<std::size_t> member;  // index in Scenario::members
     Bytes memory;
     MemoryRegion region{};
@@ -99,24 +99,24 @@ class GroupUser {
   std::unique_ptr<QueuePair> make_qp(std::uint32_t depth);
   std::unique_ptr<AddressHandle> make_ah(const Address& group);
   std::uint32_t octets_of(const Address& group) const;
-  void post_receive(ReceiverQp& ear);
-  void join(ReceiverQp& ear);
-  void leave(ReceiverQp& ear);
-  void advance(SenderQp& mouth);
-  bool post(SenderQp& mouth);
+  void post_receive(ReceiverQp& receiver);
+  void join(ReceiverQp& receiver);
+  void leave(ReceiverQp& receiver);
+  void advance(SenderQp& sender);
+  bool post(SenderQp& sender);
   void completed(const WorkCompletion& completion);
-  void on_datagram(ReceiverQp& ear, const WorkCompletion& completion);
+  void on_datagram(ReceiverQp& receiver, const WorkCompletion& completion);
   void wrong(std::string_view checker, std::string text) { seat_.judge->add(checker, now(), {}, std::move(text)); }
 
-  Seat seat_;
+  HostContext seat_;
   SetTimer set_timer_;
   bool restarted_ = false;
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<std::pair<cm::Id, Address::Family>> listeners_;  // a listener holds the address, so that groups can be
                                                                // joined on its interface
-  std::deque<ReceiverQp> ears_;
-  std::deque<SenderQp> mouths_;
+  std::deque<ReceiverQp> receivers_;
+  std::deque<SenderQp> senders_;
 };
 
 }  // namespace parley::sim

@@ -31,11 +31,11 @@ HostApp::HostApp(Workload& workload, Host& host)
     const auto nic = spec.name == host.name() ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
     if (!nic) continue;
     static constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
-    groups_ = std::make_unique<GroupUser>(GroupUser::Seat{.scenario = &workload.scenario_,
-                                                          .work = &workload.groups_,
-                                                          .host = &host,
-                                                          .nic = *nic,
-                                                          .judge = &workload.judge_},
+    groups_ = std::make_unique<GroupUser>(GroupUser::HostContext{.scenario = &workload.scenario_,
+                                                                 .work = &workload.groups_,
+                                                                 .host = &host,
+                                                                 .nic = *nic,
+                                                                 .judge = &workload.judge_},
                                           [this](Instant at, GroupUser::Due due, std::size_t index) {
                                             set_timer(at, kinds[static_cast<std::size_t>(due)], index);
                                           });
@@ -85,7 +85,7 @@ void HostApp::schedule_all() {
       set_timer(connects[i].at + connects[i].interval * next, Timer::next, i);
   }
   for (std::size_t i = 0; i < workload_.wanted_.size(); ++i) {
-    const Wanted& w = workload_.wanted_[i];
+    const PlannedConnection& w = workload_.wanted_[i];
     if (!w.done && connects[w.connect].from == host_.name() && w.attempt->initiator.over())
       schedule_try(static_cast<std::uint32_t>(i), connects[w.connect].retry_after);
   }
@@ -144,7 +144,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
     case Timer::xrc: return turn_targets();
     default: break;
   }
-  Live* end = find(index);
+  OpenEnd* end = find(index);
   if (end == nullptr) return;
   switch (kind) {
     case Timer::decide: decide(*end); break;
@@ -196,7 +196,7 @@ Address HostApp::peer_address(const ScenarioConnect& spec, const Route& route, s
 }
 
 void HostApp::start_try(std::uint32_t wanted) {
-  Wanted& w = workload_.wanted_[wanted];
+  PlannedConnection& w = workload_.wanted_[wanted];
   if (w.done || (w.attempt != nullptr && !w.attempt->initiator.over())) return;
   const ScenarioConnect& spec = workload_.scenario_.connects[w.connect];
   const Route& route = workload_.routes_[w.connect];
@@ -205,13 +205,13 @@ void HostApp::start_try(std::uint32_t wanted) {
   check::End& record = attempt.initiator;
   record.quirky = !spec.mpa.play_quirk.empty();
   record.private_data_given.assign(spec.private_data.begin(), spec.private_data.end());
-  Live& end = add(attempt, record, spec);
+  OpenEnd& end = add(attempt, record, spec);
   if (!prepare(end)) return;
   record.peer = peer_address(spec, route, route.to_port);
   spec.qp == QpKind::xrc ? ask(end) : connect_try(end);
 }
 
-void HostApp::connect_try(Live& end) {
+void HostApp::connect_try(OpenEnd& end) {
   check::Attempt& attempt = *end.attempt;
   check::End& record = *end.record;
   const ScenarioConnect& spec = *end.spec;
@@ -242,9 +242,9 @@ void HostApp::connect_try(Live& end) {
   end.transfer->use(*end.id.qp(), host_.now());
 }
 
-HostApp::Live& HostApp::add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec) {
-  live_.push_back(std::make_unique<Live>());
-  Live& end = *live_.back();
+HostApp::OpenEnd& HostApp::add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec) {
+  live_.push_back(std::make_unique<OpenEnd>());
+  OpenEnd& end = *live_.back();
   end.serial = static_cast<std::uint32_t>(live_.size() - 1);
   end.attempt = &attempt;
   end.record = &record;
@@ -256,7 +256,7 @@ HostApp::Live& HostApp::add(check::Attempt& attempt, check::End& record, const S
   return end;
 }
 
-bool HostApp::prepare(Live& end) {
+bool HostApp::prepare(OpenEnd& end) {
   TransferPlan plan{.kind = end.spec->transfer,
                     .messages = end.spec->messages,
                     .octets = end.spec->octets,
@@ -293,7 +293,7 @@ std::size_t HostApp::listeners() const {
 
 void HostApp::learn() {
   for (std::size_t i = 0; i < unlearned_.size();) {
-    Live* end = find(unlearned_[i]);
+    OpenEnd* end = find(unlearned_[i]);
     if (end != nullptr && !end->learned) learn_address(*end);
     if (end == nullptr || end->learned)
       unlearned_.erase(unlearned_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -302,7 +302,7 @@ void HostApp::learn() {
   }
 }
 
-void HostApp::learn_address(Live& end) {
+void HostApp::learn_address(OpenEnd& end) {
   if (end.learned || !end.id) return;
   const auto local = end.id.local_address();
   // On an HCA, a connection knows its port before its address.
@@ -312,7 +312,7 @@ void HostApp::learn_address(Live& end) {
   if (end.record->role == mpa::Role::initiator) workload_.bind(*local, end.record->peer, *end.attempt);
 }
 
-HostApp::Live* HostApp::find(const cm::Id& id) {
+HostApp::OpenEnd* HostApp::find(const cm::Id& id) {
   const auto at = by_id_.find(id.number());
   return at == by_id_.end() ? nullptr : find(at->second);
 }
@@ -331,7 +331,7 @@ void HostApp::wake_abandoned() {
 }
 
 std::size_t HostApp::ends_open() const {
-  const auto live = std::count_if(live_.begin(), live_.end(), [](const std::unique_ptr<Live>& end) {
+  const auto live = std::count_if(live_.begin(), live_.end(), [](const std::unique_ptr<OpenEnd>& end) {
     return end != nullptr && !end->over && !end->resting;
   });
   const auto held = std::count_if(held_.begin(), held_.end(), [](const auto& at) { return !at.second.over; });

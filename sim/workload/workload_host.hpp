@@ -67,7 +67,7 @@ class HostApp final : public App {
     held
   };
   /// One end of a connection in this incarnation.
-  struct Live {
+  struct OpenEnd {
     std::uint32_t serial = 0;
     check::Attempt* attempt = nullptr;
     check::End* record = nullptr;
@@ -87,44 +87,44 @@ class HostApp final : public App {
   };
 
   /// A connection that an XRC service holds.
-  struct Held {
+  struct XrcConnection {
     check::Attempt* attempt = nullptr;
     check::End* record = nullptr;
     std::size_t listen = 0;
     bool over = false;
   };
   /// A SIDR_REQ for the number of a process's queue.
-  struct Asked {
+  struct SidrQuery {
     cm::Id id;
     std::uint32_t serial = 0, process = 0;
   };
   static constexpr std::uint64_t held_mask = (std::uint64_t{1} << 40) - 1;  // bits of a timer cookie
 
   void set_timer(Instant at, Timer kind, std::uint64_t index);
-  Live* find(std::uint64_t serial) { return serial < live_.size() ? live_[serial].get() : nullptr; }
-  Live* find(const cm::Id& id);
-  Live& add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec);
+  OpenEnd* find(std::uint64_t serial) { return serial < live_.size() ? live_[serial].get() : nullptr; }
+  OpenEnd* find(const cm::Id& id);
+  OpenEnd& add(check::Attempt& attempt, check::End& record, const ScenarioConnect& spec);
   void open_listener(std::size_t listen);
   void start_next(std::uint32_t connect);
   void start_try(std::uint32_t wanted);
-  void connect_try(Live& end);
+  void connect_try(OpenEnd& end);
   // XRC; workload_host_xrc.cpp
   void open_target(std::size_t listen);
   void exit_process(std::size_t exit);
   void turn_targets();
   bool handle_xrc(cm::Event& event);
   void begin_held(const XrcTarget& target, const cm::ConnectRequest& request, const Address& local, bool accepted);
-  void told_held(Held& held, const cm::Event& event);
-  void end_of(Held& held);
+  void handle_xrc_event(XrcConnection& held, const cm::Event& event);
+  void end_of(XrcConnection& held);
   void watch_held(std::uint64_t short_number);
   void deliver(std::size_t listen, std::size_t process, ConstBytes octets);
-  void ask(Live& end);
+  void ask(OpenEnd& end);
   void answer(std::uint64_t number, cm::Event& event);
   Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
   /// The scenario's options of one side, as options of its transport.
   template <class Options>
   Options options_of(const mpa::StartupOptions& mpa, QpKind qp) const;
-  bool prepare(Live& end);
+  bool prepare(OpenEnd& end);
   void drain_completions();
   void dispatch(cm::Event& event);
   void on(cm::Listening& event);
@@ -141,17 +141,17 @@ class HostApp final : public App {
   void on(cm::UserEvent&) {}
   void on(cm::Resolved&) {}
   void on(cm::TimewaitExit&) {}
-  void decide(Live& end);
-  void learn_address(Live& end);
-  void told(Live& end, check::CmEventRecord event);
-  void told_failure(Live& end, check::Told what, const cm::Failure& why);
-  void after_progress(Live& end);
-  void close(Live& end);
-  void watch(Live& end);
-  void await(Live& end);
-  void give_up(Live& end);
-  void end_of(Live& end);
-  void forget(Live& end);
+  void decide(OpenEnd& end);
+  void learn_address(OpenEnd& end);
+  void record_event(OpenEnd& end, check::CmEventRecord event);
+  void record_failure(OpenEnd& end, check::CmEventKind what, const cm::Failure& why);
+  void after_progress(OpenEnd& end);
+  void close(OpenEnd& end);
+  void watch(OpenEnd& end);
+  void await(OpenEnd& end);
+  void give_up(OpenEnd& end);
+  void end_of(OpenEnd& end);
+  void forget(OpenEnd& end);
   void stray(std::string_view event, const cm::Id& id);
 
   Workload& workload_;
@@ -159,7 +159,7 @@ class HostApp final : public App {
   // State of the current incarnation.
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
-  std::vector<std::unique_ptr<Live>> live_;                       // by serial; null once forgotten
+  std::vector<std::unique_ptr<OpenEnd>> live_;                    // by serial; null once forgotten
   std::unordered_map<std::uint64_t, std::uint32_t> by_id_;        // never iterated
   std::unordered_map<std::uint32_t, std::uint32_t> by_qp_;        // never iterated
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
@@ -167,8 +167,8 @@ class HostApp final : public App {
   std::size_t listeners_ = 0, resting_ = 0;
   std::unique_ptr<GroupUser> groups_;  // null if no groups are possible
   std::vector<std::unique_ptr<XrcTarget>> targets_;
-  std::map<std::uint64_t, Held> held_;                                      // by the id's number
-  std::map<std::uint64_t, Asked> asked_;                                    // by the id's number
+  std::map<std::uint64_t, XrcConnection> held_;                             // by the id's number
+  std::map<std::uint64_t, SidrQuery> asked_;                                // by the id's number
   std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> next_of_;  // an attempt's next message for a process
   Instant xrc_armed_ = never;
   const bool roce_;  // else iWARP

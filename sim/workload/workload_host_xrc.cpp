@@ -17,11 +17,11 @@ namespace parley::sim {
 void HostApp::open_target(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   targets_.push_back(std::make_unique<XrcTarget>(
-      XrcTarget::Seat{.scenario = &workload_.scenario_,
-                      .work = &workload_.xrc_,
-                      .host = &host_,
-                      .listen = index,
-                      .judge = &workload_.judge_},
+      XrcTarget::HostContext{.scenario = &workload_.scenario_,
+                             .work = &workload_.xrc_,
+                             .host = &host_,
+                             .listen = index,
+                             .judge = &workload_.judge_},
       [this, index](std::size_t process, ConstBytes message) { deliver(index, process, message); },
       [this] {
         return std::any_of(workload_.attempts_.begin(), workload_.attempts_.end(),
@@ -84,7 +84,7 @@ bool HostApp::handle_xrc(cm::Event& event) {
   }
   bool taken = false;
   for (const auto& target : targets_) taken = target->handle(event) || taken;
-  if (const auto at = held_.find(number); at != held_.end()) told_held(at->second, event);
+  if (const auto at = held_.find(number); at != held_.end()) handle_xrc_event(at->second, event);
   return taken;
 }
 
@@ -101,7 +101,7 @@ void HostApp::begin_held(const XrcTarget& target, const cm::ConnectRequest& requ
   record.local = local;
   record.peer = request.peer;
   record.private_data_got = request.private_data;
-  record.told.push_back({.what = check::Told::request, .at = host_.now()});
+  record.told.push_back({.what = check::CmEventKind::request, .at = host_.now()});
   (accepted ? record.accepted : record.refused) = true;
   if (!accepted) return;
   held_[request.id.number()] = {.attempt = &attempt, .record = &record, .listen = target.listen()};
@@ -110,10 +110,10 @@ void HostApp::begin_held(const XrcTarget& target, const cm::ConnectRequest& requ
             request.id.number() & held_mask);
 }
 
-void HostApp::told_held(Held& held, const cm::Event& event) {
+void HostApp::handle_xrc_event(XrcConnection& held, const cm::Event& event) {
   if (held.over) return;
   check::End& record = *held.record;
-  const auto failed = [&](check::Told what, const cm::Failure& why) {
+  const auto failed = [&](check::CmEventKind what, const cm::Failure& why) {
     record.told.push_back({.what = what,
                            .at = host_.now(),
                            .has_code = static_cast<bool>(why.code),
@@ -122,7 +122,7 @@ void HostApp::told_held(Held& held, const cm::Event& event) {
     end_of(held);
   };
   if (const auto* up = std::get_if<cm::Established>(&event)) {
-    record.told.push_back({.what = check::Told::established, .at = host_.now()});
+    record.told.push_back({.what = check::CmEventKind::established, .at = host_.now()});
     record.setup = up->steps.established;
     if (const auto* ib = std::get_if<ib::Parameters>(&up->parameters)) record.ib = *ib;
     record.parameters.ird = up->ird;
@@ -131,18 +131,19 @@ void HostApp::told_held(Held& held, const cm::Event& event) {
   } else if (const auto* over = std::get_if<cm::Disconnected>(&event)) {
     const bool hung_up = over->why.code == make_error_code(Errc::peer_closed);
     if (!over->graceful) {
-      failed(check::Told::disconnected, over->why);
+      failed(check::CmEventKind::disconnected, over->why);
       record.told.back().hung_up = hung_up;
       return;
     }
-    record.told.push_back({.what = check::Told::disconnected, .at = host_.now(), .graceful = true, .hung_up = hung_up});
+    record.told.push_back(
+        {.what = check::CmEventKind::disconnected, .at = host_.now(), .graceful = true, .hung_up = hung_up});
     end_of(held);
   } else if (const auto* why = std::get_if<cm::ConnectFailed>(&event)) {
-    failed(check::Told::failed, why->why);
+    failed(check::CmEventKind::failed, why->why);
   }
 }
 
-void HostApp::end_of(Held& held) {
+void HostApp::end_of(XrcConnection& held) {
   if (held.over) return;
   held.over = true;
   --workload_.ends_open_;
@@ -201,7 +202,7 @@ void HostApp::deliver(std::size_t listen, std::size_t process, ConstBytes octets
 
 // ---- the initiator ------------------------------------------------------------------------------------------------
 
-void HostApp::ask(Live& end) {
+void HostApp::ask(OpenEnd& end) {
   const ScenarioConnect& spec = *end.spec;
   std::uint32_t processes = 1;
   for (const ScenarioListen& listen : workload_.scenario_.listens)
@@ -232,10 +233,10 @@ void HostApp::answer(std::uint64_t number, cm::Event& event) {
   const auto* rejected = std::get_if<cm::Rejected>(&event);
   const auto* failed = std::get_if<cm::ConnectFailed>(&event);
   if (up == nullptr && rejected == nullptr && failed == nullptr) return;  // it is asked again
-  Asked asked = asked_[number];
+  SidrQuery asked = asked_[number];
   asked_.erase(number);
   asked.id.destroy();
-  Live* end = find(asked.serial);
+  OpenEnd* end = find(asked.serial);
   if (end == nullptr || end->over) return;
   --end->asking;
   const auto srqn = up != nullptr ? xrc::parse_srqn_answer(up->private_data) : std::nullopt;
@@ -243,14 +244,14 @@ void HostApp::answer(std::uint64_t number, cm::Event& event) {
   // A process that has exited has no queue; if others have one, these get all messages.
   if (rejected == nullptr && !srqn) {
     if (failed != nullptr)
-      told_failure(*end, check::Told::failed, failed->why);
+      record_failure(*end, check::CmEventKind::failed, failed->why);
     else
-      told(*end, {.what = check::Told::failed, .has_code = true, .words = "the answer names no queue"});
+      record_event(*end, {.what = check::CmEventKind::failed, .has_code = true, .words = "the answer names no queue"});
     return end_of(*end);
   }
   if (end->asking > 0) return;
   if (!end->queues.empty()) return connect_try(*end);
-  told_failure(*end, check::Told::failed, rejected->why);
+  record_failure(*end, check::CmEventKind::failed, rejected->why);
   end_of(*end);
 }
 

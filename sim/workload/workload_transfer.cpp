@@ -82,7 +82,7 @@ void TransferEnd::use(QueuePair& qp, Instant now) {
   for (std::uint32_t i = 0; i < receive_slots(); ++i) post_receive(receives_posted_, now);
   if (plan_.initiator()) return;
   if (plan_.kind != Transfer::send && plan_.messages > 0)
-    tell({.kind = Kind::region, .number = plan_.ird, .stag = remote_.rkey, .to = remote_.addr}, now);
+    send_control({.kind = Kind::region, .number = plan_.ird, .stag = remote_.rkey, .to = remote_.addr}, now);
   advance(now);
 }
 
@@ -96,7 +96,7 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
     // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder. A zero-length one would
     // be enough, but a responder that expects a Send as RTR would mistake it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
-    if (!plan_.roce && parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
+    if (!plan_.roce && parameters.rtr == mpa::Rtr::none && silent) send_control({.kind = Kind::hello}, now);
   }
   advance(now);
   end_.transfers_done = finished();
@@ -128,7 +128,7 @@ bool TransferEnd::post(SendWr wr, WcOpcode opcode, Instant now) {
   return true;
 }
 
-void TransferEnd::tell(const Control& control, Instant now) {
+void TransferEnd::send_control(const Control& control, Instant now) {
   to_tell_.push_back(control);
   advance(now);
 }

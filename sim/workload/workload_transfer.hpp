@@ -58,7 +58,7 @@ class TransferEnd final : public Traffic {
   void layout();
   bool post(SendWr wr, WcOpcode opcode, Instant now);
   void post_receive(std::uint64_t index, Instant now);
-  void tell(const Control& control, Instant now);
+  void send_control(const Control& control, Instant now);
   bool post_control(const Control& control, Instant now);
   void advance(Instant now);
   void advance_sends(Instant now);

@@ -36,7 +36,7 @@ struct XrcWork {
 class XrcTarget {
  public:
   static constexpr std::size_t depth = 32;  // receives of a process
-  struct Seat {
+  struct HostContext {
     const Scenario* scenario = nullptr;
     XrcWork* work = nullptr;
     Host* host = nullptr;
@@ -47,7 +47,7 @@ class XrcTarget {
   using Deliver = std::function<void(std::size_t process, ConstBytes message)>;
 
   /// `excused`: a fault may have ended a connection of its service in the middle of a message.
-  XrcTarget(const Seat& seat, Deliver deliver, std::function<bool()> excused)
+  XrcTarget(const HostContext& seat, Deliver deliver, std::function<bool()> excused)
       : seat_(seat), deliver_(std::move(deliver)), excused_(std::move(excused)) {}
   ~XrcTarget();
   XrcTarget(const XrcTarget&) = delete;
@@ -80,7 +80,7 @@ class XrcTarget {
   void wrong(std::string text);
   std::size_t slot_octets() const;
 
-  Seat seat_;
+  HostContext seat_;
   Deliver deliver_;
   std::function<bool()> excused_;
   PdHandle pd_ = 0;

@@ -225,27 +225,27 @@ class Node {
 /// Three share one queue pair; the one that made it is killed; it fails, and one of the others lets go.
 void play(Node& node) {
   const failing_new::Spared all_but_the_broker;
-  using xrc::Ask, xrc::State;
+  using xrc::RequestType, xrc::State;
   const auto done = [](const xrc::Answer& answer) {
     const failing_new::Spared spared;
     EXPECT_EQ(to_string(answer.refusal), "none") << to_string(answer.about);
   };
   const xrc::Peer peer{7, 8};
-  const auto made = node.call(0, {.ask = Ask::create, .flags = xrc::Request::has_peer, .peer = peer});
+  const auto made = node.call(0, {.ask = RequestType::create, .flags = xrc::Request::has_peer, .peer = peer});
   done(made);
   const xrc::TgtId t = made.tgt;
-  done(node.call(0, {.ask = Ask::modify, .state = State::init, .tgt = t, .value = 1}));
-  done(node.call(1, {.ask = Ask::enlist, .tgt = t}));
-  done(node.call(2, {.ask = Ask::create, .flags = xrc::Request::has_peer, .peer = peer}));
-  done(node.call(1, {.ask = Ask::modify, .state = State::rtr, .tgt = t, .value = 2}));
-  done(node.call(1, {.ask = Ask::add_srq, .other = 9}));
-  const auto other = node.call(2, {.ask = Ask::create});
+  done(node.call(0, {.ask = RequestType::modify, .state = State::init, .tgt = t, .value = 1}));
+  done(node.call(1, {.ask = RequestType::enlist, .tgt = t}));
+  done(node.call(2, {.ask = RequestType::create, .flags = xrc::Request::has_peer, .peer = peer}));
+  done(node.call(1, {.ask = RequestType::modify, .state = State::rtr, .tgt = t, .value = 2}));
+  done(node.call(1, {.ask = RequestType::add_srq, .other = 9}));
+  const auto other = node.call(2, {.ask = RequestType::create});
   done(other);
   node.kill(0);
-  done(node.call(2, {.ask = Ask::report, .kind = xrc::EventKind::access_error, .tgt = t}));
-  done(node.call(2, {.ask = Ask::unregister, .tgt = other.tgt}));
-  done(node.call(1, {.ask = Ask::query, .tgt = t}));
-  done(node.call(2, {.ask = Ask::unregister, .tgt = t}));
+  done(node.call(2, {.ask = RequestType::report, .kind = xrc::EventKind::access_error, .tgt = t}));
+  done(node.call(2, {.ask = RequestType::unregister, .tgt = other.tgt}));
+  done(node.call(1, {.ask = RequestType::query, .tgt = t}));
+  done(node.call(2, {.ask = RequestType::unregister, .tgt = t}));
 }
 
 TEST(XrcFailingAllocator, ABrokerThatLacksMemoryIsFollowedByOneThatKnowsTheSame) {

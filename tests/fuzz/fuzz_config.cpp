@@ -28,8 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return text.substr(0, asked);
   });
   PARLEY_ASSERT(both.errors.size() >= plain.errors.size());
-  for (const Given& given : plain.given) {
-    const Given* now = both.find(*given.setting);
+  for (const SettingValue& given : plain.given) {
+    const SettingValue* now = both.find(*given.setting);
     if (now == nullptr) {  // its variable is wrong
       PARLEY_ASSERT(both.errors.size() > plain.errors.size());
       continue;

@@ -34,14 +34,14 @@ Task<void> take_all(ScriptedPeer& peer, How how, Taken& taken) {
   FrameReader reader(peer, *tcp);
   if (how.frame_first) {
     const Received first = co_await reader.startup(1s);
-    taken.words.push_back(first.words());
+    taken.words.push_back(first.text());
     taken.octets += first.octets.size();
     if (first.kind != Received::Kind::startup) co_return;
   }
   reader.fpdus(how.crc, how.markers);
   for (;;) {
     const Received next = co_await reader.fpdu(1s);
-    taken.words.push_back(next.words());
+    taken.words.push_back(next.text());
     taken.octets += next.octets.size();
     if (next.kind != Received::Kind::fpdu) co_return;
     (void)next.terminate();

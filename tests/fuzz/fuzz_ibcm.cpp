@@ -197,7 +197,7 @@ class Drive {
 void run(ConstBytes in) {
   Draw draw(in);
   const AgentOptions options = draw_options(draw);
-  const ListenOptions listen{.pending_max = 4, .when_full = static_cast<WhenFull>(draw.below(3))};
+  const ListenOptions listen{.pending_max = 4, .when_full = static_cast<OverloadAction>(draw.below(3))};
   Drive drive(options, listen);
   for (int step = 0; step < 64 && !draw.empty(); ++step) drive.step(draw);
   drive.finish();

@@ -56,18 +56,18 @@ class Brokerage {
  private:
   /// A request that is one, about things that may be there.
   void say(ConnectionNumber c, Draw& draw) {
-    if (!server_.takes_input(c)) return;
-    Request r{.ask = static_cast<Ask>(1 + draw.below(19)), .number = ++number_};
+    if (!server_.accepts_input(c)) return;
+    Request r{.ask = static_cast<RequestType>(1 + draw.below(19)), .number = ++number_};
     r.flags = draw.u8() & 63;
     r.state = static_cast<State>(draw.below(9));
     r.kind = static_cast<EventKind>(draw.below(13));
     r.reason = 1;
     r.tgt = {static_cast<std::uint32_t>(2 + draw.below(12)), (draw.bit() ? 2ULL << 32 : 1ULL << 32) + draw.below(16)};
-    r.other = r.ask == Ask::hello ? 1U : static_cast<std::uint32_t>(draw.below(14));
-    r.value = r.ask == Ask::hello ? 0U : draw.below(3);
+    r.other = r.ask == RequestType::hello ? 1U : static_cast<std::uint32_t>(draw.below(14));
+    r.value = r.ask == RequestType::hello ? 0U : draw.below(3);
     r.peer = {1, static_cast<std::uint32_t>(draw.below(3))};
     // Proofs that may be good: of the file below, or of a private domain.
-    if (r.ask == Ask::restore) {
+    if (r.ask == RequestType::restore) {
       const std::uint64_t device = draw.below(3), inode = draw.below(3);
       const auto domain = draw.bit() ? std::optional(DomainKey{device, 1, inode}) : std::nullopt;
       r.value = proof_of({}, domain, draw.bit() ? 1000U : 0U, r.tgt);
@@ -108,7 +108,7 @@ void listen_to_anything(Draw& draw) {
       case 0: client.connected(now); break;
       case 1: client.disconnected(); break;
       case 2:
-        if (client.ask(now, {.ask = static_cast<Ask>(2 + draw.below(18)), .tgt = {5, draw.below(4)}})) ++asked;
+        if (client.ask(now, {.ask = static_cast<RequestType>(2 + draw.below(18)), .tgt = {5, draw.below(4)}})) ++asked;
         break;
       case 3:
         now += std::chrono::milliseconds(draw.u16());
@@ -116,7 +116,7 @@ void listen_to_anything(Draw& draw) {
         break;
       default: {
         Bytes octets = emit(Answer{.number = draw.below(12),
-                                   .about = static_cast<Ask>(1 + draw.below(19)),
+                                   .about = static_cast<RequestType>(1 + draw.below(19)),
                                    .state = static_cast<State>(draw.below(9)),
                                    .tgt = {5, draw.below(4)}});
         if (draw.bit()) octets[16 + draw.below(80)] ^= draw.u8();

@@ -11,7 +11,7 @@ int main(int count, char** words) {
   using namespace parley;
   std::printf("%s %s\n", xrc::default_socket().c_str(), xrc::default_segment().c_str());
   xrc::DomainOptions options;
-  options.form = xrc::Form::broker;
+  options.form = xrc::RegistryKind::broker;
   options.socket = count > 1 ? words[1] : "";
   if (count > 2) options.program = words[2];
   options.patience = std::chrono::milliseconds(1500);

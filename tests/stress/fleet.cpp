@@ -342,7 +342,7 @@ Fleet::Fleet(const FleetPlan& plan, std::uint64_t seed) : plan_(plan), world_(se
     if (plan_.loss.of != 0) {
       sim::FaultRule rule;
       rule.chance = plan_.loss;
-      (void)valid(world_.add_fault(link, sim::Way::both, rule).map([] { return true; }));
+      (void)valid(world_.add_fault(link, sim::LinkDirection::both, rule).map([] { return true; }));
     }
     return host;
   };

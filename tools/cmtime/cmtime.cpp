@@ -24,7 +24,7 @@ class SessionHost final : public CmtimeHost {
 };
 
 int run_cmtime(const CmtimeArgs& args, Context& context) {
-  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto refuse = [&context](const CommandError& c) { return context.out.error(c.exit, c.text); };
   if (const auto fits = check_when_full(args.session, args.server.empty()); !fits) return refuse(fits.error());
   if (args.session.provider == "sim") {
     if (!args.server.empty() || !args.bind.empty())

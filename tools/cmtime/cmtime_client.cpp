@@ -62,7 +62,7 @@ class CmtimeClient {
   std::uint32_t begun_ = 0, up_ = 0, down_ = 0;
   bool disconnecting_ = false;
   StepTable table_;
-  std::optional<Complaint> fault_;
+  std::optional<CommandError> fault_;
 };
 
 void CmtimeClient::start_more() {
@@ -70,7 +70,7 @@ void CmtimeClient::start_more() {
     Timed timed{.begin = host_.now()};
     const auto id = host_.cm().resolve(server_, {.local = source_});
     timed.created = host_.now();
-    if (!id) return fault(Exit::usage, fmt::format("cannot connect so: {}", words(id.error())));
+    if (!id) return fault(Exit::usage, fmt::format("cannot connect so: {}", message_of(id.error())));
     timed.id = *id;
     if (!nic()) table_.add(CmStep::create_id, timed.begin, timed.created);
     timed_.emplace(id->number(), timed);
@@ -106,7 +106,7 @@ void CmtimeClient::handle(const cm::Event& event) {
   if (const auto* way = std::get_if<cm::Resolved>(&event)) {
     cm::Id id = way->id;
     timed_.at(id.number()).connected = host_.now();
-    if (const auto connecting = id.connect(); !connecting) fault(Exit::usage, words(connecting.error()));
+    if (const auto connecting = id.connect(); !connecting) fault(Exit::usage, message_of(connecting.error()));
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     fault(exit_for(failed->why), failed->why.to_string(server_.to_string()));
     end(failed->id);
@@ -144,7 +144,7 @@ int CmtimeClient::run() {
     disconnecting_ = true;
     for (auto& [number, timed] : timed_) {
       timed.begin = host_.now();
-      if (const auto closing = timed.id.disconnect(); !closing) fault(Exit::failed, words(closing.error()));
+      if (const auto closing = timed.id.disconnect(); !closing) fault(Exit::failed, message_of(closing.error()));
     }
     turn_until(down_, count_, deadline);
   }

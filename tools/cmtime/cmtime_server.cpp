@@ -55,7 +55,7 @@ void CmtimeServer::handle(const cm::Event& event) {
     accepted_.insert(id.number());
     if (const auto done = id.accept(); !done) {
       ++broken_;
-      last_ = fmt::format("cannot accept: {}", words(done.error()));
+      last_ = fmt::format("cannot accept: {}", message_of(done.error()));
       (void)id.reject();
       end(request->id);
     }
@@ -93,7 +93,7 @@ int CmtimeServer::run(const Address& local) {
   const auto listener = session_.cm().listen(local, options);
   if (!listener)
     return context_.out.error(Exit::usage,
-                              fmt::format("cannot listen with these options: {}", words(listener.error())));
+                              fmt::format("cannot listen with these options: {}", message_of(listener.error())));
   listener_ = *listener;
   while (!over() && !Session::stopped() && !listen_failure_) {
     session_.turn();

@@ -17,7 +17,7 @@ using conform::Iut;
 
 class Conform {
  public:
-  Conform(ConformArgs& args, Only only, Iut iut, Context& context)
+  Conform(ConformArgs& args, CaseFilter only, Iut iut, Context& context)
       : args_(args),
         iut_(iut),
         context_(context),
@@ -50,7 +50,8 @@ Or<void> Conform::listen(const Address& at) {
   };
   peer_.start(loop_->now(), script(peer_, at, local));
   while (!peer_.done()) loop_->run_once(std::chrono::milliseconds(100));
-  if (!local) return complain(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), peer_.why()));
+  if (!local)
+    return command_error(Exit::environment, fmt::format("cannot listen on {}: {}", at.to_string(), peer_.why()));
   session_.print_listening(*local);
   return {};
 }
@@ -119,7 +120,7 @@ int run_conform(ConformArgs& args, Iut iut, Context& context) {
   std::vector<std::string_view> names;
   for (const Iut role : {Iut::responder, Iut::initiator})
     for (const Case* c : conform::cases(role)) names.push_back(c->name);
-  auto only = Only::parse(args.only, names);
+  auto only = CaseFilter::parse(args.only, names);
   if (!only) return context.out.error(only.error().exit, only.error().text);
   if (args.endpoint.empty() && !args.list)
     return context.out.error(

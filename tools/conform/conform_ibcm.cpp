@@ -20,7 +20,7 @@ namespace ibcm = conform::ibcm;
 
 class ConformIbcm {
  public:
-  ConformIbcm(ConformArgs& args, Only only, Iut iut, Context& context)
+  ConformIbcm(ConformArgs& args, CaseFilter only, Iut iut, Context& context)
       : args_(args),
         iut_(iut),
         context_(context),
@@ -98,7 +98,7 @@ int ConformIbcm::run() {
 int run_conform_ibcm(ConformArgs& args, Iut iut, Context& context) {
   std::vector<std::string_view> names;
   for (const ibcm::Case* c : ibcm::cases(iut)) names.push_back(c->what.name);
-  auto only = Only::parse(args.only, names);
+  auto only = CaseFilter::parse(args.only, names);
   if (!only) return context.out.error(only.error().exit, only.error().text);
   if (args.endpoint.empty() && !args.list)
     return context.out.error(

@@ -16,30 +16,31 @@ using conform::Case;
 using conform::Result;
 using conform::Verdict;
 
-Or<Only> Only::parse(const std::string& text, const std::vector<std::string_view>& names) {
+Or<CaseFilter> CaseFilter::parse(const std::string& text, const std::vector<std::string_view>& names) {
   if (text.size() > octets_max)
-    return complain(Exit::usage, fmt::format("--only has {} octets; the limit is {}", text.size(), octets_max));
+    return command_error(Exit::usage, fmt::format("--only has {} octets; the limit is {}", text.size(), octets_max));
   if (std::count(text.begin(), text.end(), '(') > groups_max)
-    return complain(Exit::usage, fmt::format("--only has more than {} groups", groups_max));
-  Only only;
+    return command_error(Exit::usage, fmt::format("--only has more than {} groups", groups_max));
+  CaseFilter only;
   only.all_ = text.empty();
   try {
     for (std::size_t at = 0; !text.empty() && at <= text.size();) {
       const std::size_t comma = std::min(text.find(',', at), text.size());
       if (comma - at > expression_octets_max)
-        return complain(Exit::usage, fmt::format("--only has an expression of {} octets; the limit is {}", comma - at,
-                                                 expression_octets_max));
+        return command_error(Exit::usage, fmt::format("--only has an expression of {} octets; the limit is {}",
+                                                      comma - at, expression_octets_max));
       if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), flavour);
       at = comma + 1;
     }
     // The regex library may detect only at the first match that an expression is too complex.
     for (const std::string_view name : names) (void)only.has(name);
   } catch (const std::regex_error& error) {
-    return complain(Exit::usage, fmt::format("--only '{}' is not a valid regular expression: {}", text, error.what()));
+    return command_error(Exit::usage,
+                         fmt::format("--only '{}' is not a valid regular expression: {}", text, error.what()));
   }
   return only;
 }
-bool Only::has(std::string_view name) const {
+bool CaseFilter::has(std::string_view name) const {
   if (all_) return true;
   return std::any_of(patterns_.begin(), patterns_.end(),
                      [&](const std::regex& p) { return std::regex_search(name.begin(), name.end(), p); });

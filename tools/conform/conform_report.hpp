@@ -25,10 +25,10 @@ struct ConformTable {
 };
 
 /// --only: names separated by commas, or a regular expression that must match a part of the name.
-class Only {
+class CaseFilter {
  public:
   /// `names` are the names of all cases. Errors: usage.
-  static Or<Only> parse(const std::string& text, const std::vector<std::string_view>& names);
+  static Or<CaseFilter> parse(const std::string& text, const std::vector<std::string_view>& names);
   bool has(std::string_view name) const;
 
  private:

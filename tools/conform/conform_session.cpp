@@ -39,7 +39,7 @@ void ConformSession::print_listening(const Address& at) {
 
 Or<void> ConformSession::begin(const std::vector<const Case*>& cases) {
   if (std::none_of(cases.begin(), cases.end(), [this](const Case* c) { return only_.has(c->name); }))
-    return complain(Exit::usage, "--only names no case; --list shows them");
+    return command_error(Exit::usage, "--only names no case; --list shows them");
   progress_ = std::make_unique<Progress>(context_.out, "cases", cases.size());
   return {};
 }

@@ -21,7 +21,7 @@ namespace parley::tools {
 class ConformSession {
  public:
   /// `network`: the network protocol between tester and peer, for the reports.
-  ConformSession(ConformArgs& args, Only only, conform::Iut iut, ConformTable table, std::string_view network,
+  ConformSession(ConformArgs& args, CaseFilter only, conform::Iut iut, ConformTable table, std::string_view network,
                  Context& context)
       : args_(args),
         only_(std::move(only)),
@@ -40,7 +40,7 @@ class ConformSession {
   Or<std::unique_ptr<Loop>> open(Peer& peer) {
     if (const auto ready = open_reports(); !ready) return tl::unexpected(ready.error());
     auto loop = Loop::open(peer);
-    if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
+    if (!loop) return command_error(Exit::environment, "cannot open sockets: " + message_of(loop.error()));
     if (const auto ready = open_capture(); !ready) return tl::unexpected(ready.error());
     if (capture_) (*loop)->set_tap([writer = capture_.get()](const auto& record) { writer->add(record); });
     print_provenance(context_.out, provenance_);
@@ -63,7 +63,7 @@ class ConformSession {
       loop.run_once(std::chrono::milliseconds(100));
       if (StopSignals::requested() && !peer.done()) run.interrupt();
     }
-    if (!broken_.empty()) return complain(Exit::environment, broken_);
+    if (!broken_.empty()) return command_error(Exit::environment, broken_);
     return {};
   }
   /// Writes the reports, then prints the failures again and the counts. `verdict` returns the exit code.
@@ -82,7 +82,7 @@ class ConformSession {
   Or<void> report(const std::vector<conform::Result>& results, bool interrupted, const conform::Tally& t);
 
   ConformArgs& args_;
-  Only only_;
+  CaseFilter only_;
   conform::Iut iut_;
   ConformTable table_;
   std::string_view network_;

@@ -45,10 +45,10 @@ std::string first_line(const std::string& path) {
 /// Connects this host to itself through the provider and the system's sockets. Errors: a message.
 tl::expected<Duration, std::string> connect_to_self(Address::Family family) {
   auto host = TcpHost::open();
-  if (!host) return tl::unexpected(words(host.error()));
+  if (!host) return tl::unexpected(message_of(host.error()));
   cm::Manager& cm = (*host)->cm();
   const auto listener = cm.listen(Address::loopback(family, 0));
-  if (!listener) return tl::unexpected(words(listener.error()));
+  if (!listener) return tl::unexpected(message_of(listener.error()));
   const Instant begin = (*host)->now();
   cm::Id client, server;
   std::optional<Duration> took;
@@ -63,11 +63,11 @@ tl::expected<Duration, std::string> connect_to_self(Address::Family family) {
     while (auto event = cm.poll_event()) {
       if (const auto* up = std::get_if<cm::Listening>(&*event)) {
         const auto id = cm.connect(up->local);
-        if (!id) failed = words(id.error());
+        if (!id) failed = message_of(id.error());
         if (id) client = *id;
       } else if (auto* request = std::get_if<cm::ConnectRequest>(&*event)) {
         server = request->id;
-        if (const auto accepted = server.accept(); !accepted) failed = words(accepted.error());
+        if (const auto accepted = server.accept(); !accepted) failed = message_of(accepted.error());
       } else if (const auto* set_up = std::get_if<cm::Established>(&*event)) {
         if (set_up->id == client) took = set_up->steps.established;
       } else if (const auto* lost = std::get_if<cm::ConnectFailed>(&*event)) {
@@ -270,7 +270,7 @@ Check check_roce() {
 tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& peer) {
   cm::Manager& cm = host.cm();
   auto id = cm.resolve(peer);
-  if (!id) return tl::unexpected(words(id.error()));
+  if (!id) return tl::unexpected(message_of(id.error()));
   const Instant end = host.now() + std::chrono::seconds(10);
   tl::expected<cm::Resolved, std::string> out = tl::unexpected(std::string("no answer within 10 s"));
   for (bool told = false; !told && host.now() < end;) {

@@ -75,7 +75,7 @@ bool print_routes(const Subnet& subnet, Output& out) {
   return report.good();
 }
 
-void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
+void print_end(const Subnet& subnet, const FabricServer& server, Output& out) {
   const sim::subnet::Statistics& of = subnet.statistics();
   const ServerStatistics& served = server.statistics();
   out.text(fmt::format("{} from {}: {} answered, {} forwarded, {} undeliverable, {} malformed", counted(of.sent, "MAD"),
@@ -138,7 +138,7 @@ int serve(const FabricArgs& args, sim::subnet::Plan plan, Output& out) {
   while (!stop.requested()) (*server)->turn(std::chrono::milliseconds(200));
   print_faults(subnet, out);
   const bool good = !args.check_routes || print_routes(subnet, out);
-  tell_end(subnet, **server, out);
+  print_end(subnet, **server, out);
   return code(good ? Exit::ok : Exit::failed);
 }
 

@@ -80,10 +80,10 @@ Data data_of(const sim::subnet::Packet& packet) {
 
 Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
                                                      Output& out) {
-  if (name.empty() || name.size() > 64) return complain(Exit::usage, "--name: 1 to 64 octets");
+  if (name.empty() || name.size() > 64) return command_error(Exit::usage, "--name: 1 to 64 octets");
   const int control = bound_socket(ibsim::control_name(name), true);
   if (control < 0)
-    return complain(
+    return command_error(
         Exit::environment,
         errno == EADDRINUSE
             ? fmt::format("another simulator serves '{}'; choose another name with --name or IBSIM_SOCKNAME",
@@ -92,7 +92,7 @@ Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
   if (epoll < 0 || !watch(epoll, EPOLL_CTL_ADD, control, Watched::control, 0, EPOLLIN))
-    return complain(Exit::environment, fmt::format("no epoll: {}", std::strerror(errno)));
+    return command_error(Exit::environment, fmt::format("no epoll: {}", std::strerror(errno)));
   return server;
 }
 

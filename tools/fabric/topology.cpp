@@ -31,12 +31,12 @@ std::optional<std::vector<unsigned>> numbers(std::string_view text, char between
   return out;
 }
 
-tl::unexpected<Complaint> not_a_shape(const std::string& option, const std::string& text, const char* form) {
-  return complain(Exit::usage, fmt::format("{}: '{}' is not {}", option, printable(text, false), form));
+tl::unexpected<CommandError> not_a_shape(const std::string& option, const std::string& text, const char* form) {
+  return command_error(Exit::usage, fmt::format("{}: '{}' is not {}", option, printable(text, false), form));
 }
 
 Or<sim::subnet::Plan> made(const std::string& option, sim::subnet::Planned<sim::subnet::Plan> plan) {
-  if (!plan) return complain(Exit::usage, fmt::format("{}: {}", option, plan.error().text));
+  if (!plan) return command_error(Exit::usage, fmt::format("{}: {}", option, plan.error().text));
   return std::move(*plan);
 }
 
@@ -47,14 +47,15 @@ Or<sim::subnet::Plan> load_file(const std::string& name) {
   std::array<char, 65536> part;
   while (file.read(part.data(), part.size()) || file.gcount() > 0) {
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > file_max) return complain(Exit::environment, fmt::format("{} is larger than 256 MiB", shown));
+    if (text.size() > file_max)
+      return command_error(Exit::environment, fmt::format("{} is larger than 256 MiB", shown));
   }
-  if (file.bad() || !file.eof()) return complain(Exit::environment, fmt::format("{} cannot be read", shown));
+  if (file.bad() || !file.eof()) return command_error(Exit::environment, fmt::format("{} cannot be read", shown));
   auto plan = sim::subnet::read_plan(text);
   if (plan) return std::move(*plan);
   const sim::subnet::PlanError& wrong = plan.error();
-  return complain(Exit::environment, wrong.line == 0 ? fmt::format("{}: {}", shown, wrong.text)
-                                                     : fmt::format("{}:{}: {}", shown, wrong.line, wrong.text));
+  return command_error(Exit::environment, wrong.line == 0 ? fmt::format("{}: {}", shown, wrong.text)
+                                                          : fmt::format("{}:{}: {}", shown, wrong.line, wrong.text));
 }
 
 Or<sim::subnet::Plan> make_torus(const std::string& option, const std::string& text) {

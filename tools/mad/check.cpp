@@ -54,8 +54,8 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
   if (ran && tally.cut) subnet.cut_by = "interrupted";
 }
 
-int tell(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings, const CounterTally& tally,
-         bool no_counters, Output& out) {
+int print_findings(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings, const CounterTally& tally,
+                   bool no_counters, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
   for (const mad::TopologyFinding& finding : findings) {
     out.text(fmt::format("error  {}: {}", mad::port_text(topology, finding.node, finding.port), finding.text));
@@ -90,7 +90,7 @@ int run_check(const CheckArgs& args, Output& out) {
   CounterTally tally;
   if (!args.no_counters && subnet.cut_by.empty()) read_counters(**session, subnet, args, findings, tally, out);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
-  return tell(subnet, findings, tally, args.no_counters, out);
+  return print_findings(subnet, findings, tally, args.no_counters, out);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ int run_query(const QueryArgs& args, Output& out) {
   if (args.has_path)
     if (const auto leads = (*session)->check(args.path); !leads)
       return out.error(leads.error().exit, leads.error().text);
-  mad::Ask what{.rpc = args.request.rpc, .body = args.request.body, .to = {}, .defaults = (*session)->defaults()};
+  mad::TextRequest what{
+      .rpc = args.request.rpc, .body = args.request.body, .to = {}, .defaults = (*session)->defaults()};
   if (args.has_path) what.to = args.path;
   auto reply = (*session)->run(mad::ask(port, what));
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);

@@ -43,7 +43,7 @@ struct SaArgs {
   SaArgs() { mad.window = 16; }
 };
 
-std::string take_end(std::string_view text, End& out) {
+std::string parse_end(std::string_view text, End& out) {
   const auto path = mad::parse_path(text);
   if (!path) return path.error();
   if (path->path.route || (path->gid && !path->device.empty()))
@@ -54,28 +54,29 @@ std::string take_end(std::string_view text, End& out) {
 }
 
 /// "FROM,TO": neither LIDs nor GIDs have commas.
-std::string take_pair(std::string_view text, std::vector<Pair>& pairs) {
+std::string parse_pair(std::string_view text, std::vector<Pair>& pairs) {
   const std::size_t comma = text.find_first_of(", \t");
   if (comma == std::string_view::npos)
     return fmt::format("'{}' is not a pair FROM,TO, each a LID, or a port's GID or GUID", text);
   const std::size_t next = text.find_first_not_of(", \t", comma);
   Pair pair;
-  std::string wrong = take_end(text.substr(0, comma), pair.from);
-  if (wrong.empty()) wrong = take_end(next == std::string_view::npos ? std::string_view() : text.substr(next), pair.to);
+  std::string wrong = parse_end(text.substr(0, comma), pair.from);
+  if (wrong.empty())
+    wrong = parse_end(next == std::string_view::npos ? std::string_view() : text.substr(next), pair.to);
   if (!wrong.empty()) return wrong;
   if (pairs.size() >= pairs_max) return too_many();
   pairs.push_back(pair);
   return {};
 }
 
-std::string take_lines(std::istream& in, std::vector<Pair>& pairs) {
+std::string parse_lines(std::istream& in, std::vector<Pair>& pairs) {
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
     const std::size_t end = line.find_last_not_of(" \t\r");
-    if (std::string wrong = take_pair(std::string_view(line).substr(begin, end - begin + 1), pairs); !wrong.empty())
+    if (std::string wrong = parse_pair(std::string_view(line).substr(begin, end - begin + 1), pairs); !wrong.empty())
       return fmt::format("line {}: {}", number, wrong);
   }
   if (in.bad()) return fmt::format("line {}: cannot be read", number + 1);
@@ -220,12 +221,12 @@ int ask_all(const SaArgs& args, MadSession& session, Output& out) {
 
 int run_sa(SaArgs& args, Output& out) {
   if (args.file == "-") {
-    if (const std::string wrong = take_lines(std::cin, args.pairs); !wrong.empty())
+    if (const std::string wrong = parse_lines(std::cin, args.pairs); !wrong.empty())
       return out.error(Exit::environment, wrong);
   } else if (!args.file.empty()) {
     std::ifstream file(args.file);
     if (!file) return out.error(Exit::environment, fmt::format("'{}' cannot be read", args.file));
-    if (const std::string wrong = take_lines(file, args.pairs); !wrong.empty())
+    if (const std::string wrong = parse_lines(file, args.pairs); !wrong.empty())
       return out.error(Exit::environment, fmt::format("{}, {}", args.file, wrong));
   }
   auto session = MadSession::open(args.mad, out);
@@ -252,7 +253,7 @@ std::string understand(SaArgs& args) {
   if (args.words.empty() && args.file.empty() && !args.all_pairs)
     return "no pairs: use FROM,TO, --from FILE or --all-pairs";
   for (const std::string& word : args.words)
-    if (std::string wrong = take_pair(word, args.pairs); !wrong.empty()) return wrong;
+    if (std::string wrong = parse_pair(word, args.pairs); !wrong.empty()) return wrong;
   return {};
 }
 

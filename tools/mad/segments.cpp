@@ -28,10 +28,10 @@ std::optional<Segments::Table> Segments::take(const capture::CapturedMad& mad) {
   if (it == tables_.end()) {
     if (segment != 1) return std::nullopt;  // its start is not in the capture
     if (tables_.size() >= tables_max) drop_oldest();
-    it = tables_.try_emplace(key_of(mad), Followed{mad::rmpp::Receiver({.octets_max = octets_max}), 0, 0, 0, false})
+    it = tables_.try_emplace(key_of(mad), OpenTransfer{mad::rmpp::Receiver({.octets_max = octets_max}), 0, 0, 0, false})
              .first;
   }
-  Followed& table = it->second;
+  OpenTransfer& table = it->second;
   table.news = ++datagrams_;
   if (table.given) return std::nullopt;
   table.segments = std::max(table.segments, segment);

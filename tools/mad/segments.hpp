@@ -29,7 +29,7 @@ class Segments {
  private:
   using Place = std::tuple<std::optional<std::uint16_t>, std::optional<Gid>, std::uint32_t>;
   using Key = std::tuple<Place, Place, std::uint64_t, std::uint8_t, std::uint8_t>;
-  struct Followed {
+  struct OpenTransfer {
     mad::rmpp::Receiver receiver;
     std::uint64_t news = 0;      // number of its latest datagram
     std::size_t octets = 0;      // of the message
@@ -39,7 +39,7 @@ class Segments {
   static Key key_of(const capture::CapturedMad& mad);
   void drop_oldest();
 
-  std::map<Key, Followed> tables_;
+  std::map<Key, OpenTransfer> tables_;
   std::uint64_t datagrams_ = 0, dropped_ = 0;
   std::size_t octets_ = 0;
 };

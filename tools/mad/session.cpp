@@ -23,10 +23,10 @@ Or<Opened> open_simulation(const MadOptions& options) {
   auto net = std::make_unique<sim::subnet::VirtualSubnet>(std::move(*plan),
                                                           sim::subnet::SubnetOptions{.seed = options.sim.seed});
   auto transport = net->attach({.node = options.sim.node});
-  if (!transport) return complain(Exit::usage, fmt::format("--sim-node: {}", transport.error()));
+  if (!transport) return command_error(Exit::usage, fmt::format("--sim-node: {}", transport.error()));
   for (const std::string& fault : options.sim.faults)
     if (const auto added = net->subnet().add_fault(net->now(), fault); !added)
-      return complain(Exit::usage, fmt::format("--sim-fault '{}': {}", printable(fault, false), added.error()));
+      return command_error(Exit::usage, fmt::format("--sim-fault '{}': {}", printable(fault, false), added.error()));
   return Opened{{std::move(*transport), "the simulated subnet"}, std::move(net)};
 }
 
@@ -37,7 +37,8 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
   auto opened = mad_driver::open_where(wanted);
   if (!opened)
-    return complain(Exit::environment, fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
+    return command_error(Exit::environment,
+                         fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
   return Opened{std::move(*opened)};
 }
 
@@ -128,18 +129,18 @@ mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to) co
   return mad::resolve_text(*port_, to, defaults());
 }
 
-Or<void> MadSession::serve(const mad::Served& what) {
+Or<void> MadSession::serve(const mad::ServedClass& what) {
   if (const auto served = transport_->serve(what); !served)
-    return complain(Exit::environment, fmt::format("{}: {}", name_, mad_driver::text_of(served.error())));
+    return command_error(Exit::environment, fmt::format("{}: {}", name_, mad_driver::text_of(served.error())));
   port_->serve();
   return {};
 }
 
 Or<void> MadSession::check(const mad::PathText& to) const {
   if (has_lids() && to.gid && port_->local().sm_lid == 0)
-    return complain(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
+    return command_error(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
   if (!has_lids() && !to.path.address.grh && !to.gid)
-    return complain(Exit::usage, "RoCE has no LIDs: use a GID (::ffff:192.0.2.1)");
+    return command_error(Exit::usage, "RoCE has no LIDs: use a GID (::ffff:192.0.2.1)");
   return {};
 }
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "drivers/mad/run.hpp"
-#include "mad/ask.hpp"
 #include "mad/resolve.hpp"
+#include "mad/text_request.hpp"
 #include "sim/subnet/transport.hpp"
 #include "tools/command.hpp"
 #include "tools/mad/tap.hpp"
@@ -46,7 +46,7 @@ class MadSession {
   bool has_lids() const { return transport_->facts().lids; }
   bool has_smps() const { return transport_->facts().smp; }
   /// From now on port().next_request() returns these requests. Errors: environment.
-  Or<void> serve(const mad::Served& what);
+  Or<void> serve(const mad::ServedClass& what);
   /// The queue pair at which others reach this port.
   std::uint32_t qp_num() const { return qp_num_; }
   /// Checks that this port can use the path. Errors: usage, environment.
@@ -61,7 +61,7 @@ class MadSession {
   Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {
     auto result = net_ ? net_->run(*port_, *transport_, std::move(awaitable), mad_driver::turn_of(hooks))
                        : mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
-    if (!result) return complain(Exit::environment, fmt::format("{}: {}", name_, result.error().message()));
+    if (!result) return command_error(Exit::environment, fmt::format("{}: {}", name_, result.error().message()));
     if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
       return {};
     else

@@ -35,7 +35,7 @@ Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool t
   tap->file_.reset(create_private(file));
   tap->writer_.emplace(tap->octets_, wire::link_type_erf);
   tap->write();
-  if (!tap->written()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
+  if (!tap->written()) return command_error(Exit::environment, fmt::format("'{}' cannot be written", file));
   return tap;
 }
 
@@ -85,7 +85,7 @@ Result<std::optional<mad::Transport::Received>> Tap::receive() {
 
 Or<void> Tap::finish() {
   if (!writer_ || written()) return {};
-  return complain(Exit::environment, fmt::format("'{}' cannot be written", name_));
+  return command_error(Exit::environment, fmt::format("'{}' cannot be written", name_));
 }
 
 }  // namespace parley::tools

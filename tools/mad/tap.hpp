@@ -25,7 +25,7 @@ class Tap final : public mad::Transport {
   const mad::LocalPort& local() const override { return inner_->local(); }
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
-  Result<void> serve(const mad::Served& what) override { return inner_->serve(what); }
+  Result<void> serve(const mad::ServedClass& what) override { return inner_->serve(what); }
   bool poll_changed() override { return inner_->poll_changed(); }
   int fd() const override { return inner_->fd(); }
   bool wants_to_send() const override { return inner_->wants_to_send(); }

@@ -45,9 +45,9 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
-      return complain(Exit::usage, fmt::format("--set {}: write NAME=VALUE", setting));
+      return command_error(Exit::usage, fmt::format("--set {}: write NAME=VALUE", setting));
     if (!out.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
-      return complain(Exit::usage, fmt::format("--set {}: it is set twice", setting.substr(0, equals)));
+      return command_error(Exit::usage, fmt::format("--set {}: it is set twice", setting.substr(0, equals)));
   }
   return out;
 }
@@ -61,12 +61,12 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpD
     return framework.add(std::move(*plugin));
   };
   if (const auto own = framework.add(neg::make_builtin_plugin(std::move(drivers))); !own)
-    return complain(Exit::environment, own.error().to_string());
+    return command_error(Exit::environment, own.error().to_string());
   for (const std::string& file : args.files)
-    if (const auto added = add(file); !added) return complain(Exit::environment, added.error().to_string());
+    if (const auto added = add(file); !added) return command_error(Exit::environment, added.error().to_string());
   for (const std::string& folder : args.folders) {
     const auto files = neg::plugins_in(folder);
-    if (!files) return complain(Exit::environment, files.error().to_string());
+    if (!files) return command_error(Exit::environment, files.error().to_string());
     for (const std::string& file : *files)
       if (const auto added = add(file); !added) context.out.note("left out: " + added.error().to_string());
   }
@@ -77,7 +77,7 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpD
 Or<std::unique_ptr<neg::RoceEngine>> open_engine(const PluginArgs& args) {
   if (args.provider != "roce") return nullptr;
   auto engine = neg::RoceEngine::open();
-  if (!engine) return complain(Exit::environment, "cannot open sockets: " + engine.error().message());
+  if (!engine) return command_error(Exit::environment, "cannot open sockets: " + engine.error().message());
   return std::move(*engine);
 }
 
@@ -137,15 +137,16 @@ Or<void> Negotiator::open() {
   engine_ = std::move(*engine);
   auto drivers = engine_ ? engine_->drivers() : neg::verbs_drivers();
   if (const auto added = add_plugins(framework_, args_.plugins, std::move(drivers), context_); !added) return added;
-  if (auto watched = watch_.open(args_.log, args_.metrics, context_.out, ops::Metrics::Of::negotiations); !watched)
+  if (auto watched = watch_.open(args_.log, args_.metrics, context_.out, ops::Metrics::CommandKind::negotiations);
+      !watched)
     return watched;
   auto peers = neg::TcpPeers::open(
       framework_, {.session = args_.session, .sessions_max = args_.sessions_max, .trace = watch_.sink()});
-  if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
+  if (!peers) return command_error(Exit::environment, "cannot open sockets: " + peers.error().message());
   peers_ = std::move(*peers);
   if (engine_)
     watch_.count_packets([engine = engine_.get()] { return packet_counts(engine->counters(), engine->dropped()); });
-  if (engine_ && !watch_both()) return complain(Exit::environment, "no file descriptor is available");
+  if (engine_ && !watch_both()) return command_error(Exit::environment, "no file descriptor is available");
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);
   if (!capture) return tl::unexpected(capture.error());

@@ -54,7 +54,7 @@ class NegTally {
   int finish(const Or<void>& written, bool timed_out) const;
 
  private:
-  void told(const neg::Ended& ended);
+  void report_end(const neg::Ended& ended);
   const NegArgs& args_;
   Context& context_;
   std::uint64_t completed_ = 0, failed_ = 0, listening_ = 0;

@@ -35,11 +35,11 @@ void NegTally::take(const neg::Event& event) {
                          {"wait_us", in_microseconds(again->wait)},
                          {"why", neg_failure_json(again->why)}});
   } else if (const auto* ended = std::get_if<neg::Ended>(&event)) {
-    told(*ended);
+    report_end(*ended);
   }
 }
 
-void NegTally::told(const neg::Ended& ended) {
+void NegTally::report_end(const neg::Ended& ended) {
   // A peer that sent no request is reported but not counted, so that a port scan does not end `serve --count 1`.
   if (!ended.request.variant.empty()) {
     ++(ended.failure ? failed_ : completed_);

@@ -50,8 +50,8 @@ Or<std::string> read_config(const ConfigFile& from) {
   if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
   if (!file.is_open() || file.bad()) {
     if (!from.named && errno == ENOENT) return std::string();
-    return complain(Exit::environment, fmt::format("{}: cannot be read: {}", printable(from.name, false),
-                                                   std::strerror(errno == 0 ? EIO : errno)));
+    return command_error(Exit::environment, fmt::format("{}: cannot be read: {}", printable(from.name, false),
+                                                        std::strerror(errno == 0 ? EIO : errno)));
   }
   content.resize(static_cast<std::size_t>(file.gcount()));
   return content;
@@ -72,7 +72,7 @@ void preset(Command sub, Context& context) {
     return;
   }
   std::vector<ops::SettingError> errors = loaded->errors;
-  for (const ops::Given& given : loaded->given) {
+  for (const ops::SettingValue& given : loaded->given) {
     if (!ops::applies(*given.setting, sub.name())) continue;
     const std::string wrong = sub.preset(std::string(given.setting->option), given.value);
     if (!wrong.empty()) errors.push_back({given.where, fmt::format("{}: {}", given.setting->name, wrong)});
@@ -111,7 +111,7 @@ std::string judge(const Command& root, const ops::Setting& setting, const std::s
   return {};
 }
 
-void show(const ops::Given& value, Output& out) {
+void show(const ops::SettingValue& value, Output& out) {
   const ops::Setting& setting = *value.setting;
   const std::string shown = value.value.empty() ? "-" : value.value;
   out.text(printable(fmt::format("{:<22} {:<26} {}", setting.name, shown, value.where), false));
@@ -144,12 +144,12 @@ int run_config(const ConfigArgs& args, const Command& root, Context& context) {
   const auto loaded = load_settings(context.config_file);
   if (!loaded) return out.error(loaded.error().exit, loaded.error().text);
   std::vector<ops::SettingError> errors = loaded->errors;
-  std::vector<ops::Given> values;
+  std::vector<ops::SettingValue> values;
   for (const ops::Setting& setting : ops::settings()) {
     const auto facts = facts_of(root, setting);
-    ops::Given value{&setting, std::string(setting.fallback), ops::Origin::fallback, "default"};
+    ops::SettingValue value{&setting, std::string(setting.fallback), ops::Origin::fallback, "default"};
     if (facts && setting.fallback.empty()) value.value = facts->fallback;
-    if (const ops::Given* given = loaded->find(setting)) value = *given;
+    if (const ops::SettingValue* given = loaded->find(setting)) value = *given;
     if (const auto given = args.given.find(&setting); given != args.given.end()) {
       value = {&setting, given->second, ops::Origin::command_line, std::string(setting.option)};
       if (const auto flag = args.toggles.find(&setting); flag != args.toggles.end())
@@ -160,7 +160,7 @@ int run_config(const ConfigArgs& args, const Command& root, Context& context) {
         errors.push_back({value.where, fmt::format("{}: {}", setting.name, wrong)});
     values.push_back(std::move(value));
   }
-  for (const ops::Given& value : values) show(value, out);
+  for (const ops::SettingValue& value : values) show(value, out);
   note_misspelt(out);
   for (std::size_t i = 1; i < errors.size(); ++i) out.note(words_of(errors[i]));
   if (!errors.empty()) return out.error(Exit::usage, words_of(errors[0]));

@@ -35,9 +35,9 @@ std::string time_of_day() {
                      utc.tm_hour, utc.tm_min, utc.tm_sec, now.count() % 1'000'000);
 }
 
-tl::unexpected<Complaint> cannot_log(const std::string& path, int why) {
-  return complain(Exit::environment,
-                  fmt::format("log: cannot write '{}': {}", printable(path, false), std::strerror(why)));
+tl::unexpected<CommandError> cannot_log(const std::string& path, int why) {
+  return command_error(Exit::environment,
+                       fmt::format("log: cannot write '{}': {}", printable(path, false), std::strerror(why)));
 }
 
 }  // namespace

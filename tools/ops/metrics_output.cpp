@@ -28,9 +28,9 @@ namespace {
 constexpr std::uint16_t metrics_port = 9464;  // the customary port of OpenTelemetry's Prometheus exporters
 constexpr int turns_max = 64;                 // HTTP turns per turn of the program
 
-tl::unexpected<Complaint> cannot_write(const std::string& path) {
-  return complain(Exit::environment,
-                  fmt::format("metrics: cannot write '{}': {}", printable(path, false), std::strerror(errno)));
+tl::unexpected<CommandError> cannot_write(const std::string& path) {
+  return command_error(Exit::environment,
+                       fmt::format("metrics: cannot write '{}': {}", printable(path, false), std::strerror(errno)));
 }
 
 /// The target of a symbolic link, so that the link itself is kept; none if it has no target.
@@ -101,11 +101,12 @@ ops::PacketCounts packet_counts(const RoceCounters& sockets, const std::vector<R
   return counts;
 }
 
-MetricsOutput::MetricsOutput(const MetricsArgs& args, ops::Metrics::Of of)
+MetricsOutput::MetricsOutput(const MetricsArgs& args, ops::Metrics::CommandKind of)
     : args_(args), metrics_(PARLEY_VERSION, of) {}
 MetricsOutput::~MetricsOutput() = default;
 
-Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out, ops::Metrics::Of of) {
+Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out,
+                                                       ops::Metrics::CommandKind of) {
   std::unique_ptr<MetricsOutput> metrics(new MetricsOutput(args, of));
   if (!args.http.empty())
     if (const auto listening = metrics->listen(out); !listening) return tl::unexpected(listening.error());
@@ -122,13 +123,13 @@ Or<void> MetricsOutput::listen(Output& out) {
   const auto addresses = resolve(*endpoint);
   if (!addresses) return tl::unexpected(addresses.error());
   auto loop = asio_driver::MachineLoop::open(server_, {.receive_buffer = 8192, .streams_max = 64});
-  if (!loop) return complain(Exit::environment, "cannot open sockets: " + words(loop.error()));
+  if (!loop) return command_error(Exit::environment, "cannot open sockets: " + message_of(loop.error()));
   loop_ = std::move(*loop);
   server_.listen(addresses->front());
   while (!server_.listening() && !server_.failure()) loop_->run_once(std::chrono::milliseconds(10));
   if (!server_.listening())
-    return complain(Exit::environment, fmt::format("metrics: cannot listen on {}: {}", addresses->front().to_string(),
-                                                   words(server_.failure())));
+    return command_error(Exit::environment, fmt::format("metrics: cannot listen on {}: {}",
+                                                        addresses->front().to_string(), message_of(server_.failure())));
   const std::string url = fmt::format("http://{}/metrics", server_.listening()->to_string());
   out.text("metrics at " + url);
   out.object({{"event", "metrics"}, {"url", url}, {"port", server_.listening()->port}});

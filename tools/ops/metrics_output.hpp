@@ -41,7 +41,7 @@ class MetricsOutput {
   /// Writes the file at once and prints the HTTP endpoint, so that errors of either are reported at the start. Errors:
   /// usage, environment.
   static Or<std::unique_ptr<MetricsOutput>> open(const MetricsArgs& args, Output& out,
-                                                 ops::Metrics::Of of = ops::Metrics::Of::connections);
+                                                 ops::Metrics::CommandKind of = ops::Metrics::CommandKind::connections);
   ~MetricsOutput();
 
   trace::Sink& sink() { return metrics_; }
@@ -55,7 +55,7 @@ class MetricsOutput {
   Or<void> finish();
 
  private:
-  MetricsOutput(const MetricsArgs& args, ops::Metrics::Of of);
+  MetricsOutput(const MetricsArgs& args, ops::Metrics::CommandKind of);
   Or<void> listen(Output& out);
 
   MetricsArgs args_;

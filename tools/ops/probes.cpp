@@ -22,7 +22,7 @@ class Probes final : public trace::Sink {
  public:
   Probes() { up_to = trace::Level::debug; }
 
-  void record(const trace::Record& record) override { std::visit(Reach{*this, record}, record.event); }
+  void record(const trace::Record& record) override { std::visit(ProbeVisitor{*this, record}, record.event); }
 
  private:
   // Connections whose start time is stored. For connections beyond this limit durations are 0.
@@ -40,7 +40,7 @@ class Probes final : public trace::Sink {
     return at == begun_.end() ? 0 : nanoseconds(record.at - at->second);
   }
 
-  struct Reach {
+  struct ProbeVisitor {
     Probes& p;
     const trace::Record& r;
 
@@ -121,7 +121,7 @@ class Probes final : public trace::Sink {
 
     static const char* stage(const cm::Failure& why) { return to_string(why.stage()).data(); }
   };
-  friend struct Reach;
+  friend struct ProbeVisitor;
 
   std::unordered_map<std::uint64_t, Instant> begun_;
 };

@@ -5,7 +5,7 @@
 
 namespace parley::tools {
 
-Or<void> Watch::open(const LogArgs& log, const MetricsArgs& metrics, Output& out, ops::Metrics::Of of) {
+Or<void> Watch::open(const LogArgs& log, const MetricsArgs& metrics, Output& out, ops::Metrics::CommandKind of) {
   if (log.any()) {
     auto opened = LogSink::open(log, out);
     if (!opened) return tl::unexpected(opened.error());

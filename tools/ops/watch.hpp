@@ -14,7 +14,7 @@ class Watch {
  public:
   /// Errors: environment (a file cannot be written), usage (--metrics-http is not an address).
   Or<void> open(const LogArgs& log, const MetricsArgs& metrics, Output& out,
-                ops::Metrics::Of of = ops::Metrics::Of::connections);
+                ops::Metrics::CommandKind of = ops::Metrics::CommandKind::connections);
   /// Adds another sink for the events.
   void add(trace::Sink& sink) { sinks_.add(sink); }
   /// The source of packet counts for metrics, if there are any. It is called until finish().

@@ -22,7 +22,7 @@ namespace flag = wire::tcp_flag;
 Or<std::unique_ptr<CaptureWriter>> CaptureWriter::create(const std::string& path) {
   std::FILE* file = create_private(path);
   if (file == nullptr)
-    return complain(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
+    return command_error(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
   return std::unique_ptr<CaptureWriter>(new CaptureWriter(path, file));
 }
 
@@ -54,7 +54,7 @@ void CaptureWriter::frame(Flow& flow, bool out, Instant at, std::uint8_t flags, 
   const auto made = wire::emit_tcp_frame(tcp);
   if (!made) return;
   write_held();
-  held_.emplace(Held{flow.out.from, flow.in.from, at, std::move(*made), out, !out, {}});
+  held_.emplace(QueuedPacket{flow.out.from, flow.in.from, at, std::move(*made), out, !out, {}});
   if (out) {
     if (auto waiting = remarks_.extract(flow.connection)) held_->comments = std::move(waiting.mapped());
   }
@@ -116,7 +116,7 @@ void CaptureWriter::end_half(Flow& flow, bool out, Instant at) {
   if (held_) held_->causes = true;
 }
 
-void CaptureWriter::know_clock(Instant at) {
+void CaptureWriter::set_clock(Instant at) {
   if (clock_known_) return;
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   to_epoch_ = std::chrono::duration_cast<Duration>(wall) - at.time_since_epoch();
@@ -124,14 +124,14 @@ void CaptureWriter::know_clock(Instant at) {
 }
 
 void CaptureWriter::add(const PacketTapRecord& record) {
-  know_clock(record.at);
+  set_clock(record.at);
   writer_.packet(interface_, record.at + to_epoch_, asio_driver::frame_of(record),
                  {.direction = record.sent ? wire::PacketDirection::outbound : wire::PacketDirection::inbound});
   if (at_once_ || buffer_.size() >= buffer_max) flush();
 }
 
 void CaptureWriter::add(const TapRecord& record) {
-  know_clock(record.at);
+  set_clock(record.at);
   using Kind = TapRecord::Kind;
   if (record.kind == Kind::connected || record.kind == Kind::accepted)
     return open_flow(record, record.kind == Kind::accepted);
@@ -172,7 +172,8 @@ Or<void> CaptureWriter::finish() {
   if (std::fflush(file_.get()) != 0) failed_ = true;
   const int error = errno;
   file_.reset();
-  if (failed_) return complain(Exit::environment, fmt::format("cannot write '{}': {}", path_, std::strerror(error)));
+  if (failed_)
+    return command_error(Exit::environment, fmt::format("cannot write '{}': {}", path_, std::strerror(error)));
   return {};
 }
 

@@ -43,7 +43,7 @@ class CaptureWriter {
     Half out, in;
     std::uint64_t connection = 0;  ///< the number in the trace; 0 while unknown
   };
-  struct Held {
+  struct QueuedPacket {
     Address local, peer;
     Instant at{};
     Bytes octets;
@@ -60,7 +60,7 @@ class CaptureWriter {
   static constexpr std::size_t buffer_max = 1 << 20;  ///< octets buffered before a write
 
   CaptureWriter(std::string path, std::FILE* file);
-  void know_clock(Instant at);
+  void set_clock(Instant at);
   void open_flow(const TapRecord& record, bool accepted);
   void data(Flow& flow, bool out, Instant at, ConstBytes octets);
   void frame(Flow& flow, bool out, Instant at, std::uint8_t flags, ConstBytes payload = {});
@@ -76,7 +76,7 @@ class CaptureWriter {
   std::map<std::pair<Address, Address>, Flow> flows_;  ///< live connections, bounded by the host's streams
   std::uint32_t flows_seen_ = 0;
   bool commented_ = false;  ///< after the first comment, each frame is held back until the next frame
-  std::optional<Held> held_;
+  std::optional<QueuedPacket> held_;
   std::map<std::uint64_t, std::vector<std::string>> remarks_;  ///< waiting comments by connection
   Duration to_epoch_{};                                        ///< from the host's clock to the Unix epoch
   bool clock_known_ = false;

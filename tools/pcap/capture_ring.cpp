@@ -89,7 +89,7 @@ Or<std::unique_ptr<CaptureRing>> CaptureRing::open(const Options& options) {
   ring->stem_ = named ? base.stem().string() : base.filename().string();
   ring->options_.base = base.parent_path().string();
   if (ring->stem_.empty())
-    return complain(Exit::usage, fmt::format("'{}' is not a file name; a ring needs a base name", options.base));
+    return command_error(Exit::usage, fmt::format("'{}' is not a file name; a ring needs a base name", options.base));
   if (auto found = ring->find_earlier(); !found) return tl::unexpected(found.error());
   if (auto made = ring->next_file(); !made) return tl::unexpected(made.error());
   return ring;
@@ -110,7 +110,7 @@ Or<void> CaptureRing::find_earlier() {
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     if (const auto n = number_in(at->path().filename().string(), stem_, extension_))
       if (at->path().filename() == fs::path(path_of(*n)).filename()) earlier.emplace(*n, at->path().string());
-  if (error) return complain(Exit::environment, fmt::format("cannot read '{}': {}", directory, error.message()));
+  if (error) return command_error(Exit::environment, fmt::format("cannot read '{}': {}", directory, error.message()));
   for (auto& [n, path] : earlier) {
     files_.push_back({std::move(path), 0, 0});
     last_number_ = n;
@@ -119,7 +119,7 @@ Or<void> CaptureRing::find_earlier() {
 }
 
 Or<void> CaptureRing::failed(std::string_view what, int error) {
-  failed_ = Complaint{Exit::environment, fmt::format("cannot {}: {}", what, std::strerror(error))};
+  failed_ = CommandError{Exit::environment, fmt::format("cannot {}: {}", what, std::strerror(error))};
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   buffer_.clear();
   return tl::unexpected(*failed_);
@@ -182,10 +182,10 @@ Or<void> CaptureRing::finish() {
   return close_file();
 }
 
-std::optional<CaptureRing::Place> CaptureRing::place_of(std::uint64_t frame) const {
+std::optional<CaptureRing::PacketPosition> CaptureRing::place_of(std::uint64_t frame) const {
   for (const File& file : files_)
     if (file.frames > 0 && frame >= file.first_frame && frame - file.first_frame < file.frames)
-      return Place{file.path, frame - file.first_frame + 1};
+      return PacketPosition{file.path, frame - file.first_frame + 1};
   return std::nullopt;
 }
 

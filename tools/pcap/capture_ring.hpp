@@ -33,7 +33,7 @@ class CaptureRing {
     std::string comment;  ///< written into each file
   };
   /// The position of a packet.
-  struct Place {
+  struct PacketPosition {
     std::string file;
     std::uint64_t frame = 0;  ///< in that file, as Wireshark numbers it
   };
@@ -54,7 +54,7 @@ class CaptureRing {
   Or<void> finish();
 
   /// None if the frame was never written or has been removed since.
-  std::optional<Place> place_of(std::uint64_t frame) const;
+  std::optional<PacketPosition> place_of(std::uint64_t frame) const;
   const std::string& current() const { return files_.back().path; }
 
  private:
@@ -78,7 +78,7 @@ class CaptureRing {
   Bytes buffer_;
   std::optional<wire::PcapngWriter> writer_;
   std::uint32_t interface_ = 0;
-  std::optional<Complaint> failed_;
+  std::optional<CommandError> failed_;
   static constexpr std::size_t buffer_max = 256 << 10;
 };
 

@@ -26,7 +26,7 @@ std::uint64_t size_of(std::FILE* file) {
 Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path, bool digest) {
   errno = 0;
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return complain(Exit::environment, std::strerror(errno));
+  if (file == nullptr) return command_error(Exit::environment, std::strerror(errno));
   std::unique_ptr<CaptureSource> source(new CaptureSource(path, file, digest));
   // A pipe may return fewer octets than requested. The first four octets identify the compression.
   while (source->end_ < 4 && source->error_.empty() && source->refill()) continue;
@@ -34,13 +34,13 @@ Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path, 
   if (source->packing_ == Packing::none) return source;
   source->unpacker_ = Unpacker::make(source->packing_);
   if (!source->unpacker_)
-    return complain(Exit::environment,
-                    fmt::format("the file is packed with {}, which this build cannot read: unpack it "
-                                "first, or build Parley where {} is installed",
-                                to_string(source->packing_),
-                                source->packing_ == Packing::gzip   ? "zlib1g-dev"
-                                : source->packing_ == Packing::zstd ? "libzstd-dev"
-                                                                    : "liblz4-dev"));
+    return command_error(Exit::environment,
+                         fmt::format("the file is packed with {}, which this build cannot read: unpack it "
+                                     "first, or build Parley where {} is installed",
+                                     to_string(source->packing_),
+                                     source->packing_ == Packing::gzip   ? "zlib1g-dev"
+                                     : source->packing_ == Packing::zstd ? "libzstd-dev"
+                                                                         : "liblz4-dev"));
   return source;
 }
 

@@ -23,8 +23,8 @@ std::optional<std::uint64_t> number_of(std::string_view text) {
 
 Or<ConnectionChoice> ConnectionChoice::parse(std::string_view text) {
   const auto wrong = [&](std::string_view part, std::string_view why) {
-    return complain(Exit::usage,
-                    fmt::format("'{}'{} {}", part, part == text ? "" : fmt::format(" in '{}'", text), why));
+    return command_error(Exit::usage,
+                         fmt::format("'{}'{} {}", part, part == text ? "" : fmt::format(" in '{}'", text), why));
   };
   ConnectionChoice choice;
   for (std::string_view rest = text;;) {
@@ -38,7 +38,7 @@ Or<ConnectionChoice> ConnectionChoice::parse(std::string_view text) {
     if (*first == 0) return wrong(part, "begins with 0; connections are numbered from 1");
     if (*last < *first) return wrong(part, "is reversed; the smaller number comes first");
     if (choice.ranges_.size() == ranges_max)
-      return complain(Exit::usage, fmt::format("more than {} numbers and ranges of connections", ranges_max));
+      return command_error(Exit::usage, fmt::format("more than {} numbers and ranges of connections", ranges_max));
     choice.ranges_.emplace_back(*first, *last);
     if (comma == std::string_view::npos) return choice;
     rest.remove_prefix(comma + 1);

@@ -30,15 +30,15 @@ constexpr std::string_view scenario_prefix = "parley-sim-";
 
 /// One of Parley's own endpoints: its interface, the command behind it, and the endpoint that it listens on or connects
 /// to.
-struct Own {
+struct OwnEndpoint {
   std::string_view interface, command, display, endpoint_display, endpoint;
 };
-constexpr Own owns[] = {
+constexpr OwnEndpoint owns[] = {
     {"parley-listen", "listen", "Parley: a listening endpoint", "Address and port to listen on", "0.0.0.0:7175"},
     {"parley-connect", "connect", "Parley: a connecting endpoint", "Host and port to connect to", "127.0.0.1:7175"}};
 
-const Own* find_own(std::string_view interface) {
-  for (const Own& own : owns)
+const OwnEndpoint* find_own(std::string_view interface) {
+  for (const OwnEndpoint& own : owns)
     if (own.interface == interface) return &own;
   return nullptr;
 }
@@ -54,13 +54,13 @@ std::string scenario_of(std::string_view interface) {
 
 void print_extcap_interfaces(Output& out) {
   out.verbatim(fmt::format("extcap {{version={}}}{{display=Parley}}", PARLEY_VERSION));
-  for (const Own& own : owns)
+  for (const OwnEndpoint& own : owns)
     out.verbatim(fmt::format("interface {{value={}}}{{display={}}}", own.interface, own.display));
   for (const std::string& name : shipped_scenarios())
     out.verbatim(fmt::format("interface {{value={}{}}}{{display=Parley, simulated: {}}}", scenario_prefix, name, name));
 }
 
-void list_options(const Own* own, Output& out) {
+void list_options(const OwnEndpoint* own, Output& out) {
   if (own == nullptr) {
     out.verbatim(
         "arg {number=0}{call=--seed}{display=Seed}{type=string}{required=false}"
@@ -84,7 +84,7 @@ int become(const std::vector<std::string>& words, Output& out) {
   return out.error(Exit::environment, fmt::format("cannot start parley {}: {}", words[1], std::strerror(errno)));
 }
 
-int capture(const ExtcapArgs& args, const Own* own, const std::string& scenario, Output& out) {
+int capture(const ExtcapArgs& args, const OwnEndpoint* own, const std::string& scenario, Output& out) {
   // Wireshark calls this without a FIFO to validate a filter: any output is the reason why the filter is invalid.
   if (!args.filter.empty())
     return out.error(Exit::usage, "these interfaces take no capture filter; filter what is shown instead");
@@ -107,7 +107,7 @@ int run_extcap(const ExtcapArgs& args, Output& out) {
     print_extcap_interfaces(out);
     return code(Exit::ok);
   }
-  const Own* own = find_own(args.interface);
+  const OwnEndpoint* own = find_own(args.interface);
   const std::string scenario = scenario_of(args.interface);
   if (own == nullptr && scenario.empty())
     return out.error(Exit::usage, fmt::format("no interface '{}'; --extcap-interfaces lists them", args.interface));

@@ -37,29 +37,30 @@ Or<capture::AnonymizeKey> key_of(const AnonymizeArgs& args) {
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-    if (text.empty()) return complain(Exit::environment, fmt::format("{}: no key can be read from it", args.key_file));
+    if (text.empty())
+      return command_error(Exit::environment, fmt::format("{}: no key can be read from it", args.key_file));
     if (text.size() > key_file_max)
-      return complain(Exit::usage, fmt::format("{}: a key has at most {} octets", args.key_file, key_file_max));
+      return command_error(Exit::usage, fmt::format("{}: a key has at most {} octets", args.key_file, key_file_max));
     return capture::AnonymizeKey::from_text(text);
   }
   capture::AnonymizeKey key;
   if (::getrandom(&key, sizeof key, 0) != sizeof key)
-    return complain(Exit::environment, fmt::format("no random key can be drawn: {}", std::strerror(errno)));
+    return command_error(Exit::environment, fmt::format("no random key can be drawn: {}", std::strerror(errno)));
   return key;
 }
 
 /// The output while it is being written, as PATH.part. It is removed unless keep() succeeds.
-class Draft {
+class PartFile {
  public:
-  explicit Draft(std::string path)
+  explicit PartFile(std::string path)
       : path_(std::move(path)), draft_(path_ + ".part"), file_(std::fopen(draft_.c_str(), "wbx")) {}
-  ~Draft() {
+  ~PartFile() {
     if (!file_) return;
     file_.reset();
     std::remove(draft_.c_str());
   }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
   bool open() const { return file_ != nullptr; }
   const std::string& name() const { return draft_; }
   bool write(const Bytes& octets) {
@@ -103,7 +104,7 @@ class Anonymize {
       return out_.error(Exit::environment, fmt::format("{}: {}", args_.in, fed.error));
     work.learned();
     if (const std::string why = work.refusal(); !why.empty()) return refused(why);
-    Draft draft(args_.out);
+    PartFile draft(args_.out);
     if (!draft.open())
       return out_.error(Exit::environment, fmt::format("{}: cannot be made: {}", draft.name(), std::strerror(errno)));
     if (const auto done = write(work, draft); !done) return out_.error(done.error().exit, done.error().text);
@@ -131,9 +132,9 @@ class Anonymize {
     bar_->update(octets >> 20, args_.in);
   }
 
-  Or<void> write(capture::Anonymizer& work, Draft& draft) {
+  Or<void> write(capture::Anonymizer& work, PartFile& draft) {
     const auto source = CaptureSource::open(args_.in);
-    if (!source) return complain(source.error().exit, fmt::format("{}: {}", args_.in, source.error().text));
+    if (!source) return command_error(source.error().exit, fmt::format("{}: {}", args_.in, source.error().text));
     constexpr std::size_t chunk = 1 << 20;  // octets per read and write
     Bytes buffer(wire::capture_window_min + chunk), made;
     std::size_t begin = 0, end = 0;
@@ -143,7 +144,7 @@ class Anonymize {
       begin += consumed;
       if (status == wire::CaptureStatus::packet && made.size() < chunk) continue;
       if (!draft.write(made))
-        return complain(Exit::environment, fmt::format("{}: {}", draft.name(), std::strerror(errno)));
+        return command_error(Exit::environment, fmt::format("{}: {}", draft.name(), std::strerror(errno)));
       made.clear();
       if (status == wire::CaptureStatus::packet) continue;
       if (status == wire::CaptureStatus::error) break;

@@ -53,9 +53,9 @@ constexpr Duration drops_told_every = std::chrono::seconds(10);  // interval of 
 constexpr Duration rest_wait = std::chrono::milliseconds(200);  // the kernel delivers its last packets within this time
 constexpr Duration rest_max = std::chrono::seconds(2);          // limit while packets keep arriving
 
-class Live {
+class LiveCheck {
  public:
-  Live(const LiveArgs& args, Output& out)
+  LiveCheck(const LiveArgs& args, Output& out)
       : args_(args),
         out_(out),
         report_(provenance(out)),
@@ -87,7 +87,7 @@ class Live {
   }
 
  private:
-  std::optional<Complaint> open();
+  std::optional<CommandError> open();
   void print_start();
   void turn(Duration wait);
   std::size_t read(Duration wait);
@@ -126,17 +126,17 @@ class Live {
   std::string end_, fault_;  // why the capture ends; what failed
 };
 
-std::optional<Complaint> Live::open() {
+std::optional<CommandError> LiveCheck::open() {
   auto capture = LiveCapture::open({.interface = args_.interface,
                                     .filter = filter_,
                                     .buffer_octets = args_.buffer,
                                     .promiscuous = !args_.no_promiscuous});
   if (!capture)
-    return Complaint{capture.error().usage ? Exit::usage : Exit::environment, std::move(capture.error().text)};
+    return CommandError{capture.error().usage ? Exit::usage : Exit::environment, std::move(capture.error().text)};
   capture_ = std::move(*capture);
   if (!wire::link_type_supported(capture_->link_type()))
-    return Complaint{Exit::environment,
-                     fmt::format("'{}': {}", args_.interface, capture::link_type_refusal(capture_->link_type()))};
+    return CommandError{Exit::environment,
+                        fmt::format("'{}': {}", args_.interface, capture::link_type_refusal(capture_->link_type()))};
   if (!args_.ring) return std::nullopt;
   auto ring = CaptureRing::open({.base = args_.base,
                                  .size = *args_.ring,
@@ -148,7 +148,7 @@ std::optional<Complaint> Live::open() {
   return std::nullopt;
 }
 
-void Live::print_start() {
+void LiveCheck::print_start() {
   std::string text =
       fmt::format("capturing on {}, link type {}", args_.interface, capture::link_type_text(capture_->link_type()));
   if (!filter_.empty()) text += fmt::format(", filter '{}'", filter_);
@@ -167,7 +167,7 @@ void Live::print_start() {
   if (!capture_->warning().empty()) out_.note(fmt::format("parley pcap live: {}", capture_->warning()));
 }
 
-void Live::packet(const pcap_driver::LivePacket& p) {
+void LiveCheck::packet(const pcap_driver::LivePacket& p) {
   wire::CapturedPacket packet;
   packet.frame = ++frames_;
   packet.at = p.at;
@@ -180,7 +180,7 @@ void Live::packet(const pcap_driver::LivePacket& p) {
     broken(written.error().text);
 }
 
-std::size_t Live::read(Duration wait) {
+std::size_t LiveCheck::read(Duration wait) {
   const auto n = capture_->read(wait, [this](const pcap_driver::LivePacket& p) { packet(p); });
   if (!n) broken(fmt::format("the capture on '{}' ended: {}", args_.interface, n.error().text));
   if (ring_ && fault_.empty())
@@ -188,7 +188,7 @@ std::size_t Live::read(Duration wait) {
   return n.value_or(0);
 }
 
-void Live::turn(Duration wait) {
+void LiveCheck::turn(Duration wait) {
   read(wait);
   const auto now = Steady::now();
   if (now - drops_asked_at_ >= drops_every) {
@@ -205,18 +205,18 @@ void Live::turn(Duration wait) {
 }
 
 /// Reads the packets that the kernel still holds from before the end.
-void Live::take_rest() {
+void LiveCheck::take_rest() {
   const auto begun = Steady::now();
   while (fault_.empty() && Steady::now() - begun < rest_max && read(rest_wait) > 0) continue;
 }
 
-void Live::count_drops() {
+void LiveCheck::count_drops() {
   const std::uint64_t before = drops_.all();
   drops_ = capture_->drops();
   analyzer_.dropped(drops_.all() - before);
 }
 
-void Live::print_drops() {
+void LiveCheck::print_drops() {
   out_.note(
       fmt::format("parley pcap live: {} dropped by the kernel, {} by the interface so far: the verdicts that they "
                   "touch are partial; a filter or a larger --buffer may help",
@@ -225,13 +225,13 @@ void Live::print_drops() {
   drops_told_ = drops_.all();
 }
 
-Json Live::place_json(std::uint64_t frame) const {
+Json LiveCheck::place_json(std::uint64_t frame) const {
   const auto place = ring_->place_of(frame);
   if (!place) return {};
   return {{"file", place->file}, {"frame", place->frame}};
 }
 
-void Live::ended(const capture::ConnectionReport& c) {
+void LiveCheck::ended(const capture::ConnectionReport& c) {
   ++connections_;
   // Write the files first: a program that reads about the connection on standard output finds it in them.
   if (reports_->csv()) reports_->add_csv(capture::to_csv(args_.interface, connections_, c, &report_));
@@ -239,7 +239,7 @@ void Live::ended(const capture::ConnectionReport& c) {
   print(c);
 }
 
-void Live::ended(const capture::NegotiationReport& n) {
+void LiveCheck::ended(const capture::NegotiationReport& n) {
   ++negotiations_;
   if (reports_->junit()) junit_.negotiation(n);
   if (out_.json) {
@@ -251,7 +251,7 @@ void Live::ended(const capture::NegotiationReport& n) {
   say(capture::to_text(n, {.width = args_.width, .notes = !args_.quiet}) + recorded_text(n.first_frame, n.last_frame));
 }
 
-void Live::print(const capture::ConnectionReport& c) {
+void LiveCheck::print(const capture::ConnectionReport& c) {
   if (out_.json) {
     Json object{{"event", "connection"}, {"connection", connections_}};
     object.update(capture::json(c));
@@ -262,7 +262,7 @@ void Live::print(const capture::ConnectionReport& c) {
 }
 
 /// Where the ring has recorded the frames.
-std::string Live::recorded_text(std::uint64_t first_frame, std::uint64_t last_frame) const {
+std::string LiveCheck::recorded_text(std::uint64_t first_frame, std::uint64_t last_frame) const {
   if (!ring_) return {};
   const auto first = ring_->place_of(first_frame), last = ring_->place_of(last_frame);
   if (first && last && first->file == last->file)
@@ -274,7 +274,7 @@ std::string Live::recorded_text(std::uint64_t first_frame, std::uint64_t last_fr
   return "  recorded   no longer: the ring has gone round\n";
 }
 
-int Live::finish() {
+int LiveCheck::finish() {
   count_drops();
   if (drops_.all() > drops_told_) print_drops();
   if (ring_ && fault_.empty())
@@ -311,7 +311,7 @@ int Live::finish() {
   return code(verdict);
 }
 
-Or<void> Live::write_junit(const CaptureVerdict& verdict) {
+Or<void> LiveCheck::write_junit(const CaptureVerdict& verdict) {
   std::vector<JunitSuite> suites;
   if (reports_->junit()) {
     suites.push_back(junit_.finish(verdict));
@@ -341,7 +341,7 @@ int run_live(const LiveArgs& args, Output& out) {
   if (args.list) return list_interfaces(out);
   if (args.interface.empty())
     return out.error(Exit::usage, "no interface is given: -i any captures on all, -D lists those there are");
-  return Live(args, out).run();
+  return LiveCheck(args, out).run();
 }
 
 void add_capture_options(Command sub, LiveArgs& args) {

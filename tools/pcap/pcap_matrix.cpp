@@ -87,27 +87,28 @@ class MatrixRun {
       std::string text(names_file_max + 1, '\0');
       file.read(text.data(), static_cast<std::streamsize>(text.size()));
       if (!file.eof() || file.bad())
-        return complain(Exit::environment,
-                        fmt::format("{}: cannot be read, or is longer than {} octets", args_.names, names_file_max));
+        return command_error(Exit::environment, fmt::format("{}: cannot be read, or is longer than {} octets",
+                                                            args_.names, names_file_max));
       text.resize(static_cast<std::size_t>(file.gcount()));
       if (const std::string why = names_.read(text); !why.empty())
-        return complain(Exit::usage, fmt::format("{}: {}", args_.names, why));
+        return command_error(Exit::usage, fmt::format("{}: {}", args_.names, why));
     }
     if (!args_.html.empty() && args_.html == args_.csv)
-      return complain(Exit::usage, fmt::format("--html and --csv both name {}", args_.html));
+      return command_error(Exit::usage, fmt::format("--html and --csv both name {}", args_.html));
     for (const std::string& input : args_.inputs)
       if (const auto found = find(input); !found) return found;
     std::sort(files_.begin(), files_.end());
     files_.erase(std::unique(files_.begin(), files_.end()), files_.end());
     if (files_.empty())
-      return complain(Exit::environment,
-                      "no capture there: files that end with .pcap, .pcapng, .cap or .dmp are looked for, packed (.gz, "
-                      ".zst, .lz4) or not");
+      return command_error(
+          Exit::environment,
+          "no capture there: files that end with .pcap, .pcapng, .cap or .dmp are looked for, packed (.gz, "
+          ".zst, .lz4) or not");
     for (const std::string& file : files_)
       for (const std::string& target : {args_.html, args_.csv, args_.names}) {
         std::error_code error;
         if (!target.empty() && fs::equivalent(target, file, error) && !error)
-          return complain(Exit::usage, fmt::format("{} is one of the captures that are to be read", target));
+          return command_error(Exit::usage, fmt::format("{} is one of the captures that are to be read", target));
       }
     return {};
   }
@@ -116,7 +117,7 @@ class MatrixRun {
     std::error_code error;
     if (!fs::is_directory(input, error)) {
       if (!fs::exists(input, error))
-        return complain(Exit::environment, fmt::format("{}: there is no such file", input));
+        return command_error(Exit::environment, fmt::format("{}: there is no such file", input));
       files_.push_back(input);
       return {};
     }
@@ -125,7 +126,7 @@ class MatrixRun {
       std::error_code ignored;
       if (looks_like_capture(it->path()) && it->is_regular_file(ignored)) files_.push_back(it->path().string());
     }
-    if (error) return complain(Exit::environment, fmt::format("{}: {}", input, error.message()));
+    if (error) return command_error(Exit::environment, fmt::format("{}: {}", input, error.message()));
     return {};
   }
 

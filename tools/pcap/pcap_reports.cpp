@@ -51,8 +51,8 @@ Or<Reports> Reports::open(const ReportArgs& args, const std::vector<std::string>
   // Standard output can carry only one document.
   const bool junit_there = args.junit == "-", csv_there = args.csv == "-";
   if (static_cast<int>(junit_there) + static_cast<int>(csv_there) + static_cast<int>(out.json) > 1)
-    return complain(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");
-  if (auto refused = clash(args, inputs)) return complain(Exit::usage, *std::move(refused));
+    return command_error(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");
+  if (auto refused = clash(args, inputs)) return command_error(Exit::usage, *std::move(refused));
   auto junit = Sink::open(args.junit, out), csv = Sink::open(args.csv, out);
   for (const auto* sink : {&junit, &csv})
     if (!*sink) return tl::unexpected(sink->error());

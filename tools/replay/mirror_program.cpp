@@ -8,14 +8,14 @@
 
 namespace parley::tools {
 
-void MirrorProgram::let_go() {
+void MirrorProgram::release() {
   if (id_) id_.destroy();
   id_ = listener_ = {};
   cq_.reset();
 }
 
 void MirrorProgram::plan_regions(std::span<const replay::Use> uses, std::span<const replay::Field> fields, bool refused,
-                                 const Reach& reach) {
+                                 const RegionLimits& reach) {
   for (const replay::Use& u : uses) {
     if (!u.advertised && (!u.moved || refused)) continue;
     std::uint64_t begin = u.begin, end = std::max(u.end, u.begin);
@@ -34,13 +34,13 @@ void MirrorProgram::plan_regions(std::span<const replay::Use> uses, std::span<co
   }
 }
 
-Or<void> MirrorProgram::take_memory(capture::Side side, std::uint64_t sent, std::size_t most) {
+Or<void> MirrorProgram::allocate_memory(capture::Side side, std::uint64_t sent, std::size_t most) {
   std::uint64_t total = sent + receive_size_ * receives;
-  for (const Region& r : regions_) total += r.size;  // no overflow: Reach::most limits each region
+  for (const Region& r : regions_) total += r.size;  // no overflow: RegionLimits::most limits each region
   if (total > most)
-    return complain(Exit::environment,
-                    fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
-                                capture::to_string(side), total >> 20, most >> 20));
+    return command_error(Exit::environment,
+                         fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
+                                     capture::to_string(side), total >> 20, most >> 20));
   // Allocate only after the total was checked: a small recording can name any amount of memory.
   for (Region& r : regions_) r.memory.assign(r.size, 0);
   arena_.assign(std::max<std::uint64_t>(sent, 1), 0);
@@ -90,7 +90,7 @@ void MirrorProgram::post_receive(std::size_t slot) {
   (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
 }
 
-bool MirrorProgram::take(const cm::ConnectRequest& request) {
+bool MirrorProgram::adopt(const cm::ConnectRequest& request) {
   if (id_) {
     cm::Id second = request.id;
     second.destroy();

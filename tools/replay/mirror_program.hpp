@@ -20,7 +20,7 @@ class MirrorProgram : public sim::App {
   /// Sets the address to connect to; without it the program listens. Call it before the first step.
   void connect_to(const Address& peer) { peer_ = peer; }
   /// Releases everything on the host's device, which must still exist.
-  void let_go();
+  void release();
   /// Events of this program, as text for people.
   const std::vector<std::string>& events() const { return events_; }
 
@@ -36,7 +36,7 @@ class MirrorProgram : public sim::App {
   struct Region {
     std::uint32_t recorded = 0;
     std::uint64_t begin = 0;  ///< recorded TO, or address, of its first octet
-    std::size_t size = 0;     ///< of the memory, which take_memory() allocates
+    std::size_t size = 0;     ///< of the memory, which allocate_memory() allocates
     Bytes memory;
     MemoryRegion mr;
     bool advertised = false;
@@ -46,7 +46,7 @@ class MirrorProgram : public sim::App {
     std::size_t sends_seen = 0, answers_seen = 0;  ///< what it had received before
     Duration delay{};
   };
-  struct Reach {
+  struct RegionLimits {
     std::uint64_t before = 0;  ///< how far before the accessed octets an announced address may lie
     std::size_t most = 0;      ///< octets of a region
   };
@@ -54,11 +54,11 @@ class MirrorProgram : public sim::App {
   /// Plans the regions of `uses`. `refused`: this side reported an error, so that memory that was not advertised may
   /// have been unknown to it.
   void plan_regions(std::span<const replay::Use> uses, std::span<const replay::Field> fields, bool refused,
-                    const Reach& reach);
+                    const RegionLimits& reach);
   /// Allocates the regions, `sent` octets for messages and Read sinks, and the receive buffers. Errors: environment, if
   /// the total exceeds `most`.
-  Or<void> take_memory(capture::Side side, std::uint64_t sent, std::size_t most);
-  /// Creates the protection domain and the completion queue, and registers the memory of take_memory().
+  Or<void> allocate_memory(capture::Side side, std::uint64_t sent, std::size_t most);
+  /// Creates the protection domain and the completion queue, and registers the memory of allocate_memory().
   void register_memory(Device& device);
   /// Copies octets to a recorded TO or address. Octets outside of all regions are ignored.
   void put(std::uint32_t recorded, std::uint64_t to, ConstBytes octets);
@@ -69,7 +69,7 @@ class MirrorProgram : public sim::App {
   void post_receives();
   void post_receive(std::size_t slot);
   /// False if it already has a connection; the second one is dropped.
-  bool take(const cm::ConnectRequest& request);
+  bool adopt(const cm::ConnectRequest& request);
   bool is_mine(const cm::Id& id) const { return id_ && id == id_; }
   /// Notes that the connection was rejected, failed or disconnected.
   void note_end(const cm::Event& event);

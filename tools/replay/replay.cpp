@@ -49,7 +49,7 @@ constexpr std::size_t file_max = std::size_t{256} << 20;  // octets; about 3x in
 
 Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) {
   const auto cannot = [&path](const std::string& why) {
-    return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, why));
+    return command_error(Exit::environment, fmt::format("cannot read '{}': {}", path, why));
   };
   auto source = CaptureSource::open(path, input != nullptr);
   if (!source) return cannot(source.error().text);
@@ -62,8 +62,9 @@ Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) 
     out.resize(had + n);
     if (n == 0) break;
     if (out.size() > file_max)
-      return complain(Exit::environment, fmt::format("'{}' is longer than {} MiB: cut the connection out of it first",
-                                                     path, file_max >> 20));
+      return command_error(
+          Exit::environment,
+          fmt::format("'{}' is longer than {} MiB: cut the connection out of it first", path, file_max >> 20));
   }
   if (const std::string& why = (*source)->error(); !why.empty()) return cannot(why);
   if (input != nullptr) *input = (*source)->input();
@@ -84,8 +85,8 @@ Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), of);
   good = good && error == std::errc{} && end == digits.data() + digits.size() && of <= 1'000'000;
   if (!good)
-    return complain(Exit::usage,
-                    fmt::format("'{}' is not a speed; use a number such as 1, 10, 0.5, or 0 for no pauses", text));
+    return command_error(Exit::usage,
+                         fmt::format("'{}' is not a speed; use a number such as 1, 10, 0.5, or 0 for no pauses", text));
   out.speed_of = of;
   out.speed_in = in;
   return {};
@@ -189,16 +190,16 @@ Played play_live(const Job& job, const R& recording, Output& out) {
 
 Or<ReplaySimResult> simulate(const Job& job, const replay::Recording& recording) {
   if (!mpa::find_quirk(*job.quirk))
-    return complain(Exit::usage,
-                    fmt::format("sim:{} plays a quirk of RoCE; against MPA use sim:parley or sim:siw", *job.quirk));
+    return command_error(
+        Exit::usage, fmt::format("sim:{} plays a quirk of RoCE; against MPA use sim:parley or sim:siw", *job.quirk));
   return replay_in_simulator(recording, job.run.side,
                              {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
 }
 
 Or<ReplaySimResult> simulate(const Job& job, const replay::RoceRecording& recording) {
   if (!wire::ib::find_quirk(*job.quirk))
-    return complain(Exit::usage,
-                    fmt::format("sim:{} plays a quirk of MPA; against RoCE use sim:parley or sim:rxe", *job.quirk));
+    return command_error(
+        Exit::usage, fmt::format("sim:{} plays a quirk of MPA; against RoCE use sim:parley or sim:rxe", *job.quirk));
   return replay_in_simulator(recording, job.run.side,
                              {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
 }
@@ -261,7 +262,7 @@ Or<std::optional<std::string>> simulated_peer(const std::string& against) {
   const std::string name = against.substr(prefix.size());
   if (name == "parley") return std::optional<std::string>{""};
   if (name.empty() || (!mpa::find_quirk(name) && !wire::ib::find_quirk(name)))
-    return complain(
+    return command_error(
         Exit::usage,
         fmt::format("'{}' is not a simulated peer; use sim:parley, or sim: and a name of 'parley quirks'", against));
   return std::optional<std::string>{name};
@@ -283,8 +284,8 @@ Or<replay::Ignored> parse_ignored(const std::vector<std::string>& fields) {
   for (const std::string& name : fields) {
     const auto field = replay::find_compared(name);
     if (!field)
-      return complain(Exit::usage, fmt::format("--ignore: no field is named '{}'; there are: {}", name,
-                                               fmt::join(replay::compared_names(), ", ")));
+      return command_error(Exit::usage, fmt::format("--ignore: no field is named '{}'; there are: {}", name,
+                                                    fmt::join(replay::compared_names(), ", ")));
     ignored.set(static_cast<std::size_t>(*field));
   }
   return ignored;
@@ -295,17 +296,18 @@ Or<std::size_t> parse_connection(const std::string& text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || text == "all" || (error == std::errc{} && end == text.data() + text.size())) return number;
-  return complain(Exit::usage, fmt::format("--connection: '{}' is neither a number nor all", text));
+  return command_error(Exit::usage, fmt::format("--connection: '{}' is neither a number nor all", text));
 }
 
 Or<Job> understand(const ReplayArgs& args) {
   Job job{.args = args, .run = {}, .play = {}, .quirk = {}, .where = {}, .listen = !args.listen.empty()};
-  if (args.role.empty()) return complain(Exit::usage, "choose the side to play: --role initiator or --role responder");
+  if (args.role.empty())
+    return command_error(Exit::usage, "choose the side to play: --role initiator or --role responder");
   if (job.listen == !args.against.empty())
-    return complain(Exit::usage, job.listen ? "--against and --listen cannot be used together"
-                                            : "choose the live peer: --against or --listen");
+    return command_error(Exit::usage, job.listen ? "--against and --listen cannot be used together"
+                                                 : "choose the live peer: --against or --listen");
   if (args.connection == "all" && !args.pcapng.empty())
-    return complain(Exit::usage, "--pcapng keeps one connection: choose it with --connection N instead of all");
+    return command_error(Exit::usage, "--pcapng keeps one connection: choose it with --connection N instead of all");
   job.play.patience = args.timeout;
   job.play.keep_going = args.keep_going;
   if (const auto speed = parse_speed(args.speed, job.play); !speed) return tl::unexpected(speed.error());
@@ -321,8 +323,8 @@ Or<Job> understand(const ReplayArgs& args) {
   job.run.verbose = args.verbose;
   if (job.quirk) return job;
   if (job.listen != (job.run.side == capture::Side::responder))
-    return complain(Exit::usage, job.listen ? "an initiator connects: give --against instead of --listen"
-                                            : "a responder waits for a peer: give --listen instead of --against");
+    return command_error(Exit::usage, job.listen ? "an initiator connects: give --against instead of --listen"
+                                                 : "a responder waits for a peer: give --listen instead of --against");
   const auto where = parse_address(job.listen ? args.listen : args.against, default_port);
   if (!where) return tl::unexpected(where.error());
   job.where = *where;

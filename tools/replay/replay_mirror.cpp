@@ -46,8 +46,8 @@ void Mirror::on_start(sim::Host& host) {
   register_memory(host.device());
   for (const Region& r : regions_) {
     if (r.advertised) continue;
-    player_.know_stag(r.recorded, r.mr.rkey);
-    player_.know_to(r.recorded, r.begin, r.mr.addr);
+    player_.set_live_stag(r.recorded, r.mr.rkey);
+    player_.set_live_to(r.recorded, r.begin, r.mr.addr);
   }
   fill(first_reads_);
   const mpa::StartupOptions options = mpa_options();
@@ -71,7 +71,7 @@ void Mirror::on_start(sim::Host& host) {
 }
 
 void Mirror::answer(const cm::ConnectRequest& request) {
-  if (!take(request)) return;
+  if (!adopt(request)) return;
   const Item* reply = mine().startup();
   Bytes data;
   if (reply != nullptr)

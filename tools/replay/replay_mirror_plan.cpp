@@ -71,7 +71,7 @@ Or<void> Mirror::prepare() {
   }
   for (const Item& item : theirs().items)
     if (item.is_send()) receive_size_ = std::max<std::size_t>(receive_size_, item.length);
-  return take_memory(side_, sent, memory_max);
+  return allocate_memory(side_, sent, memory_max);
 }
 
 void Mirror::plan_acts() {

@@ -80,7 +80,7 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capt
     bench.run([&] { return machine->over(); });
     if (!player.done()) player.fail(stuck);
     out.events = mirror.events();
-    mirror.let_go();
+    mirror.release();
   }
   if (*file)
     if (const auto written = (*file)->finish(); !written) return tl::unexpected(written.error());
@@ -123,7 +123,7 @@ Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, 
     bench.run([&] { return player->done(); });
     if (!player->done()) player->fail(stuck);
     out.events = plan.events();
-    plan.let_go();
+    plan.release();
   }
   if (*file)
     if (const auto written = (*file)->finish(); !written) return tl::unexpected(written.error());

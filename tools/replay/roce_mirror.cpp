@@ -32,8 +32,8 @@ std::uint32_t number_of(const std::array<std::uint8_t, 4>& octets) { return Read
 
 }  // namespace
 
-void RoceMirror::let_go() {
-  MirrorProgram::let_go();
+void RoceMirror::release() {
+  MirrorProgram::release();
   way_.reset();
 }
 
@@ -60,8 +60,8 @@ void RoceMirror::on_start(sim::Host& host) {
     const bool place_told = std::any_of(names_.names.begin(), names_.names.end(), [&r](const replay::RoceName& name) {
       return name.field.is_to && name.field.stag == r.recorded;
     });
-    if (!r.advertised) player_->know_r_key(r.recorded, r.mr.rkey);
-    if (!r.advertised || (!place_told && !has_refused())) player_->know_va(r.recorded, r.begin, r.mr.addr);
+    if (!r.advertised) player_->set_live_r_key(r.recorded, r.mr.rkey);
+    if (!r.advertised || (!place_told && !has_refused())) player_->set_live_va(r.recorded, r.begin, r.mr.addr);
   }
   // The R_Keys and addresses that messages announce are known only now.
   for (Act& a : acts_) {
@@ -113,7 +113,7 @@ void RoceMirror::connect(sim::Host& host) {
 }
 
 void RoceMirror::answer(const cm::ConnectRequest& request) {
-  if (!take(request)) return;
+  if (!adopt(request)) return;
   const RoceStep* answer = answer_of_mine();
   Bytes data;
   if (answer != nullptr) {
@@ -162,8 +162,8 @@ void RoceMirror::completed(sim::Host& host, const WorkCompletion& wc) {
   progress_at_ = host.now();
 }
 
-void RoceMirror::fill(const std::vector<Fill>& fills) {
-  for (const Fill& one : fills) put(one.r_key, one.va, one.octets);
+void RoceMirror::fill(const std::vector<ReturnedOctets>& fills) {
+  for (const ReturnedOctets& one : fills) put(one.r_key, one.va, one.octets);
 }
 
 bool RoceMirror::act() {

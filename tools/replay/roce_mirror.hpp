@@ -26,7 +26,7 @@ class RoceMirror final : public MirrorProgram {
   cm::RoceProviderOptions hca() const;
   /// The port of the requested service.
   std::uint16_t port() const;
-  void let_go();
+  void release();
 
   void on_start(sim::Host& host) override;
 
@@ -34,7 +34,7 @@ class RoceMirror final : public MirrorProgram {
   static constexpr std::size_t memory_max = 64 << 20;  // octets registered in total
 
   /// The octets that a recorded Read or Atomic returned, and their address.
-  struct Fill {
+  struct ReturnedOctets {
     std::uint32_t r_key = 0;
     std::uint64_t va = 0;
     Bytes octets;
@@ -43,8 +43,8 @@ class RoceMirror final : public MirrorProgram {
   struct Act : Wait {
     std::size_t step = 0;  ///< the first packet of the message, or the DREQ
     Bytes payload;
-    replay::RoceStep last;    ///< the message's last packet
-    std::vector<Fill> fills;  ///< data that must be in place now
+    replay::RoceStep last;              ///< the message's last packet
+    std::vector<ReturnedOctets> fills;  ///< data that must be in place now
   };
 
   // roce_mirror_plan.cpp
@@ -56,7 +56,7 @@ class RoceMirror final : public MirrorProgram {
   const replay::RoceStep* answer_of_mine() const;
   Bytes with_names(std::size_t step, ConstBytes octets) const;
 
-  void fill(const std::vector<Fill>& fills);
+  void fill(const std::vector<ReturnedOctets>& fills);
   bool has_refused() const;
   void event(sim::Host& host, cm::Event event) override;
   void completed(sim::Host& host, const WorkCompletion& wc) override;
@@ -74,10 +74,10 @@ class RoceMirror final : public MirrorProgram {
   replay::RocePlayer* player_ = nullptr;
   replay::RoceNames names_;  // of this side's memory
   std::vector<Act> acts_;
-  std::vector<Fill> first_fills_;       // data that must be in place from the start
-  std::size_t sent_ = 0;                // octets that it sends or reads
-  std::size_t message_size_ = 0;        // of the message that the other side is sending
-  std::unique_ptr<AddressHandle> way_;  // for datagrams
+  std::vector<ReturnedOctets> first_fills_;  // data that must be in place from the start
+  std::size_t sent_ = 0;                     // octets that it sends or reads
+  std::size_t message_size_ = 0;             // of the message that the other side is sending
+  std::unique_ptr<AddressHandle> way_;       // for datagrams
   std::uint32_t peer_qpn_ = 0, peer_q_key_ = 0;
   bool up_ = false;
 };

@@ -28,7 +28,7 @@ bool ends_message(Operation o) {
 }
 
 /// Whether it consumes a receive of the peer.
-bool takes_receive(Operation o) {
+bool consumes_receive(Operation o) {
   using enum Operation;
   return o == send_last || o == send_last_imm || o == send_last_inv || o == send_only || o == send_only_imm ||
          o == send_only_inv || o == write_last_imm || o == write_only_imm;
@@ -84,7 +84,7 @@ Or<void> RoceMirror::prepare() {
   for (const replay::RoceName& name : names_.names) fields.push_back(name.field);
   plan_regions(names_.uses, fields, has_refused(), {.before = 16 << 20, .most = memory_max});
   plan_acts();
-  return take_memory(side_, sent_, memory_max);
+  return allocate_memory(side_, sent_, memory_max);
 }
 
 void RoceMirror::plan_acts() {
@@ -95,7 +95,7 @@ void RoceMirror::plan_acts() {
     const RoceStep& step = recording_.steps[i];
     if (step.again) continue;
     if (step.from != side_) {
-      if (!step.cm && !step.is_response() && takes_receive(step.operation())) ++sends_seen;
+      if (!step.cm && !step.is_response() && consumes_receive(step.operation())) ++sends_seen;
       if (step.is_response() && ends_answer(step.operation())) ++answers_seen;
       if (!step.cm && !step.is_response()) plan_receive(step);
       before = step.at;
@@ -149,7 +149,7 @@ void RoceMirror::plan_fill(const RoceStep& response) {
     const wire::ib::Packet asked = it->packet();
     const std::uint32_t ahead = (p.bth.psn - asked.bth.psn) & PARLEY_IB_QPN_MAX;
     const bool read = it->operation() == Operation::read_request;
-    Fill fill;
+    ReturnedOctets fill;
     if (!atomic && read && mtu != 0 && std::uint64_t{ahead} * mtu <= asked.reth.dma_length) {
       fill = {asked.reth.r_key, asked.reth.va + std::uint64_t{ahead} * mtu, Bytes(p.payload.begin(), p.payload.end())};
     } else if (atomic && ahead == 0) {

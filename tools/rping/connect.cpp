@@ -73,7 +73,7 @@ class Connector {
   void tend();
   Instant next_deadline() const;
   void stop();
-  void blame(Exit exit, std::string text);
+  void report_error(Exit exit, std::string text);
   int summary();
 
   const ConnectArgs& args_;
@@ -87,12 +87,12 @@ class Connector {
   std::map<std::uint64_t, Attempt> attempts_;  ///< at most `concurrency`
   std::uint64_t begun_ = 0, good_ = 0, bad_ = 0, received_ = 0, sent_ = 0;
   std::vector<Duration> times_;  ///< set-up times, for the summary
-  std::optional<Complaint> first_fault_;
+  std::optional<CommandError> first_fault_;
 };
 
-void Connector::blame(Exit exit, std::string text) {
+void Connector::report_error(Exit exit, std::string text) {
   ++bad_;
-  if (!first_fault_) first_fault_ = Complaint{exit, std::move(text)};
+  if (!first_fault_) first_fault_ = CommandError{exit, std::move(text)};
 }
 
 bool Connector::start() {
@@ -107,7 +107,7 @@ bool Connector::start() {
   if (args_.traffic.any()) {
     auto traffic = Traffic::create(session_.device(), pd_, args_.traffic);
     if (!traffic) {
-      blame(traffic.error().exit, traffic.error().text);
+      report_error(traffic.error().exit, traffic.error().text);
       return false;
     }
     attempt.traffic = std::move(*traffic);
@@ -116,14 +116,14 @@ bool Connector::start() {
   }
   const auto id = session_.cm().connect(peers_.front(), options);
   if (!id) {
-    blame(Exit::usage,
-          fmt::format("cannot connect to {} with these options: {}", peers_.front().to_string(), words(id.error())));
+    report_error(Exit::usage, fmt::format("cannot connect to {} with these options: {}", peers_.front().to_string(),
+                                          message_of(id.error())));
     return false;
   }
   attempt.id = *id;
   if (attempt.traffic) {
     if (const auto posted = attempt.traffic->attach(*attempt.id.qp()); !posted)
-      blame(posted.error().exit, posted.error().text);
+      report_error(posted.error().exit, posted.error().text);
   }
   if (args_.timeout != Duration{0}) attempt.give_up_at = session_.now() + args_.timeout;
   report_.started(attempt.id, peers_.front());
@@ -148,7 +148,7 @@ void Connector::established(const cm::Established& up) {
 /// Ends a connection that failed or ended unexpectedly.
 void Connector::lost(Attempt& attempt, const cm::Failure& why, const std::string& text) {
   end(attempt.id.number());
-  blame(exit_for(why), text);
+  report_error(exit_for(why), text);
 }
 
 void Connector::handle(const cm::Event& event) {
@@ -241,7 +241,7 @@ void Connector::tend() {
   }
   for (const auto& [number, text] : over) {
     end(number);
-    blame(Exit::failed, text);
+    report_error(Exit::failed, text);
   }
   while (begun_ < args_.count && attempts_.size() < args_.concurrency) {
     ++begun_;
@@ -321,7 +321,8 @@ int Connector::summary() {
 Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectArgs& args,
                                        const std::optional<Address>& local) {
   if (args.backups.size() > cm::backups_max)
-    return complain(Exit::usage, fmt::format("--backup {} times; at most {}", args.backups.size(), cm::backups_max));
+    return command_error(Exit::usage,
+                         fmt::format("--backup {} times; at most {}", args.backups.size(), cm::backups_max));
   const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // more addresses are ignored
   auto all = resolve(endpoint);
   if (!all) return all;
@@ -345,7 +346,7 @@ Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectAr
 }
 
 int run_connect(ConnectArgs& args, Context& context) {
-  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto refuse = [&context](const CommandError& c) { return context.out.error(c.exit, c.text); };
   const auto endpoint = parse_endpoint(args.endpoint, args.port);
   if (!endpoint) return refuse(endpoint.error());
   auto data = settle(args.mpa);

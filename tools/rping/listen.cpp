@@ -37,7 +37,7 @@ struct ListenArgs {
 };
 
 /// One accepted connection.
-struct Served {
+struct AcceptedConnection {
   cm::Id id;
   std::string peer;
   std::unique_ptr<Traffic> traffic;  ///< outlives the id's queue pair
@@ -60,10 +60,10 @@ class Listener {
  private:
   bool over() const { return args_.count > 0 && ended_ >= args_.count; }
   void handle(const cm::Event& event);
-  void decide(Served& served);
+  void decide(AcceptedConnection& served);
   Or<QpInit> target(Device& device);
-  void accept(Served& served);
-  void give_up(Served& served, std::string why);
+  void accept(AcceptedConnection& served);
+  void give_up(AcceptedConnection& served, std::string why);
   void end(std::uint64_t number);
   void tend();
   Instant next_deadline() const;
@@ -78,8 +78,9 @@ class Listener {
   TurnedAwayNews turned_away_;
   cm::Id listener_;
   std::map<Device*, std::unique_ptr<XrcDomain>> domains_;
-  std::map<std::uint64_t, Served> served_;  ///< bounded by the listener's pending_max and the host's streams
-  std::vector<std::uint64_t> leaving_;      ///< rejected in the last round
+  std::map<std::uint64_t, AcceptedConnection>
+      served_;                          ///< bounded by the listener's pending_max and the host's streams
+  std::vector<std::uint64_t> leaving_;  ///< rejected in the last round
   std::uint64_t early_ = 0, ended_ = 0, refused_ = 0, received_ = 0, sent_ = 0;
   std::optional<cm::Failure> listen_failure_;
   std::optional<std::string> fault_;
@@ -95,7 +96,7 @@ int Listener::run(const Address& local) {
   const auto listener = session_.cm().listen(local, options);
   if (!listener)
     return context_.out.error(Exit::usage,
-                              fmt::format("cannot listen with these options: {}", words(listener.error())));
+                              fmt::format("cannot listen with these options: {}", message_of(listener.error())));
   listener_ = *listener;
   const Instant deadline = args_.timeout == Duration{0} ? never : session_.now() + args_.timeout;
   while (!over() && !Session::stopped() && session_.now() < deadline && !listen_failure_) {
@@ -120,7 +121,7 @@ void Listener::handle(const cm::Event& event) {
   if (const auto* turned = std::get_if<cm::TurnedAway>(&event)) return turned_away_.add(*turned);
   report_.event(event);
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
-    Served& served = served_[request->id.number()];
+    AcceptedConnection& served = served_[request->id.number()];
     served.id = request->id;
     served.peer = request->peer.to_string();
     served.decide_at = session_.now() + args_.decide_after;
@@ -148,11 +149,11 @@ void Listener::handle(const cm::Event& event) {
   }
 }
 
-void Listener::decide(Served& served) {
+void Listener::decide(AcceptedConnection& served) {
   served.decide_at = never;
   if (!args_.reject) return accept(served);
   if (const auto done = served.id.reject(data_); !done) {
-    fault_ = fmt::format("cannot reject: {}", words(done.error()));
+    fault_ = fmt::format("cannot reject: {}", message_of(done.error()));
     return;
   }
   ++refused_;
@@ -169,14 +170,14 @@ Or<QpInit> Listener::target(Device& device) {
     auto domain = device.open_xrcd();
     if (!domain) {
       domains_.erase(at);
-      return complain(Exit::environment, "cannot open an XRC domain: " + words(domain.error()));
+      return command_error(Exit::environment, "cannot open an XRC domain: " + message_of(domain.error()));
     }
     at->second = std::move(*domain);
   }
   return QpInit{.type = QpType::xrc_tgt, .xrcd = at->second.get()};
 }
 
-void Listener::accept(Served& served) {
+void Listener::accept(AcceptedConnection& served) {
   cm::AcceptOptions options;
   options.private_data = data_;
   const QpType type = qp_type_of(args_.session, true);
@@ -195,16 +196,16 @@ void Listener::accept(Served& served) {
       qp = served.id.create_qp(init);
     }
     if (!qp)
-      return give_up(served, traffic ? "cannot create a queue pair: " + words(qp.error()) : traffic.error().text);
+      return give_up(served, traffic ? "cannot create a queue pair: " + message_of(qp.error()) : traffic.error().text);
     served.traffic = std::move(*traffic);
     if (const auto posted = served.traffic->attach(**qp); !posted) fault_ = posted.error().text;
   }
   if (const auto accepted = served.id.accept(options); !accepted)
-    fault_ = fmt::format("cannot accept: {}", words(accepted.error()));
+    fault_ = fmt::format("cannot accept: {}", message_of(accepted.error()));
 }
 
 /// Rejects a request that this side cannot serve.
-void Listener::give_up(Served& served, std::string why) {
+void Listener::give_up(AcceptedConnection& served, std::string why) {
   fault_ = std::move(why);
   (void)served.id.reject();
   served.leaving = true;
@@ -256,7 +257,7 @@ Instant Listener::next_deadline() const {
 void Listener::close_all() {
   closing_ = true;
   for (auto at = served_.begin(); at != served_.end();) {
-    Served& served = (at++)->second;
+    AcceptedConnection& served = (at++)->second;
     if (!served.id.disconnect()) end(served.id.number());
   }
   (void)session_.run_until(

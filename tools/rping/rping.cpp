@@ -22,7 +22,7 @@ void drop_settings_of_metrics(RpingArgs& args) {
 }
 
 int run_rping(RpingArgs& args, Context& context) {
-  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto refuse = [&context](const CommandError& c) { return context.out.error(c.exit, c.text); };
   if (args.client && args.address.empty()) return refuse({Exit::usage, "the client needs -a ADDRESS of the server"});
   if (args.client) drop_settings_of_metrics(args);
   auto data = settle(args.mpa);

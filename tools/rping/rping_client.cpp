@@ -75,7 +75,7 @@ class Client {
   Instant answer_by_ = never, nudge_at_ = never, ping_at_{};
   Duration fastest_ = Duration::max(), slowest_{}, total_{};
   std::vector<std::string> peer_faults_;  ///< at most one per connection
-  std::optional<Complaint> fault_;
+  std::optional<CommandError> fault_;
 };
 
 void Client::debug(const std::string& text) {
@@ -83,7 +83,7 @@ void Client::debug(const std::string& text) {
 }
 
 void Client::fault(Exit exit, std::string text) {
-  if (!fault_) fault_ = Complaint{exit, std::move(text)};
+  if (!fault_) fault_ = CommandError{exit, std::move(text)};
   state_ = State::over;
 }
 
@@ -112,7 +112,8 @@ void Client::connect() {
   options.backups.resize(std::min(options.backups.size(), cm::backups_max));
   const auto id = session_.cm().connect(server_, options);
   if (!id)
-    return fault(Exit::usage, fmt::format("cannot connect to {} with these options: {}", server(), words(id.error())));
+    return fault(Exit::usage,
+                 fmt::format("cannot connect to {} with these options: {}", server(), message_of(id.error())));
   id_ = *id;
   report_.started(id_, server_);
   link_->attach(*id_.qp());
@@ -203,7 +204,7 @@ void Client::handle(const cm::Event& event) {
     lost(failed->why, failed->why.to_string(server()));
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
     while (const auto done = link_ ? link_->poll() : std::nullopt)
-      if (done->what == RpingLink::Does::received) answered(*done);
+      if (done->what == RpingLink::WorkKind::received) answered(*done);
     if (state_ == State::closing) {
       state_ = State::over;
       if (!down->graceful) context_.out.note("note: " + down->why.to_string(server()));
@@ -222,7 +223,7 @@ void Client::drive() {
   while (link_ && (state_ == State::go_ahead || state_ == State::done)) {
     const auto done = link_->poll();
     if (!done) break;
-    if (done->what == RpingLink::Does::received) answered(*done);
+    if (done->what == RpingLink::WorkKind::received) answered(*done);
   }
   // For a broken connection, the Disconnected event says more than the failed completions, so that it is awaited.
   if (link_ && link_->fault() && id_.qp() != nullptr && id_.qp()->state() == QpState::rts && state_ != State::closing)

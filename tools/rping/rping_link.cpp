@@ -82,10 +82,11 @@ RpingLink::RpingLink(Device& device, PdHandle pd, std::uint32_t size) : device_(
 Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, std::uint32_t size) {
   std::unique_ptr<RpingLink> link(new RpingLink(device, pd, size));
   auto cq = device.create_cq(send_wrs + receive_slots);
-  if (!cq) return tools::complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
+  if (!cq)
+    return tools::command_error(Exit::environment, "cannot create a completion queue: " + message_of(cq.error()));
   link->cq_ = std::move(*cq);
   if (const auto registered = link->register_all(); !registered)
-    return tools::complain(Exit::environment, "cannot register memory: " + words(registered.error()));
+    return tools::command_error(Exit::environment, "cannot register memory: " + message_of(registered.error()));
   return link;
 }
 
@@ -124,7 +125,7 @@ QpInit RpingLink::init() const {
   return init;
 }
 
-void RpingLink::complain(std::string text) {
+void RpingLink::report_error(std::string text) {
   if (!fault_) fault_ = std::move(text);
 }
 
@@ -136,12 +137,12 @@ void RpingLink::attach(QueuePair& qp) {
 void RpingLink::post_receive(std::uint64_t slot) {
   const std::array sges{Sge{receive_region_.addr + receive_at(slot) - control(), receive_octets, receive_region_.lkey}};
   if (const auto posted = qp_->post_recv({slot, sges}); !posted && accepts_work(*qp_))
-    complain("cannot post a receive: " + words(posted.error()));
+    report_error("cannot post a receive: " + message_of(posted.error()));
 }
 
 void RpingLink::post(SendWr& wr, std::string_view what) {
   if (const auto posted = qp_->post_send(wr); !posted)
-    complain(fmt::format("cannot post the {}: {}", what, words(posted.error())));
+    report_error(fmt::format("cannot post the {}: {}", what, message_of(posted.error())));
 }
 
 void RpingLink::send(const RpingInfo& info) {
@@ -188,21 +189,21 @@ std::optional<RpingLink::Done> RpingLink::poll() {
     if (wc.status == WcStatus::wr_flush_err) continue;
     if (wc.status != WcStatus::success) {
       failed_ = wc;
-      complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
+      report_error(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
       break;
     }
     switch (wc.opcode) {
-      case WcOpcode::send: return Done{Does::sent, 0, {}};
-      case WcOpcode::rdma_read: return Done{Does::read, wc.byte_len, {}};
-      case WcOpcode::rdma_write: return Done{wc.wr_id == nudge_id ? Does::nudged : Does::written, 0, {}};
+      case WcOpcode::send: return Done{WorkKind::sent, 0, {}};
+      case WcOpcode::rdma_read: return Done{WorkKind::read, wc.byte_len, {}};
+      case WcOpcode::rdma_write: return Done{wc.wr_id == nudge_id ? WorkKind::nudged : WorkKind::written, 0, {}};
       case WcOpcode::recv: {
-        Done done{Does::received, wc.byte_len, {}};
+        Done done{WorkKind::received, wc.byte_len, {}};
         if (wc.byte_len == RpingInfo::wire_size)
           done.info = RpingInfo::parse(ConstBytes(memory_).subspan(receive_at(wc.wr_id), RpingInfo::wire_size));
         post_receive(wc.wr_id);
         return done;
       }
-      default: complain(fmt::format("unexpected completion: {}", to_string(wc.opcode)));
+      default: report_error(fmt::format("unexpected completion: {}", to_string(wc.opcode)));
     }
   }
   return std::nullopt;

@@ -49,9 +49,9 @@ std::string rping_depth_text(const mpa::Parameters& parameters);
 /// Buffers, completion queue and posted work of one connection.
 class RpingLink {
  public:
-  enum class Does : std::uint8_t { received, sent, read, written, nudged };
+  enum class WorkKind : std::uint8_t { received, sent, read, written, nudged };
   struct Done {
-    Does what = Does::received;
+    WorkKind what = WorkKind::received;
     std::uint32_t octets = 0;
     RpingInfo info{};  ///< received, when octets is 16
   };
@@ -96,7 +96,7 @@ class RpingLink {
   parley::Result<void> register_all();
   void post_receive(std::uint64_t slot);
   void post(SendWr& wr, std::string_view what);
-  void complain(std::string text);
+  void report_error(std::string text);
 
   Device& device_;
   PdHandle pd_;

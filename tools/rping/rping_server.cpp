@@ -84,7 +84,8 @@ void Server::debug(const ClientOf& client, const std::string& text) {
 int Server::run(const Address& local) {
   auto options = options_for<cm::ListenOptions>(args_.session, args_.mpa);
   const auto listener = session_.cm().listen(local, options);
-  if (!listener) return context_.out.error(Exit::usage, "cannot listen with these options: " + words(listener.error()));
+  if (!listener)
+    return context_.out.error(Exit::usage, "cannot listen with these options: " + message_of(listener.error()));
   listener_ = *listener;
   const bool limited = args_.timeout_given && args_.timeout > Duration{0};
   if (limited && !args_.persistent) client_by_ = session_.now() + args_.timeout;
@@ -128,12 +129,12 @@ void Server::request(const cm::ConnectRequest& event) {
   if (!link) return refuse(link.error().text);
   client.link = std::move(*link);
   const auto qp = client.id.create_qp(client.link->init());
-  if (!qp) return refuse("cannot create a queue pair: " + words(qp.error()));
+  if (!qp) return refuse("cannot create a queue pair: " + message_of(qp.error()));
   client.link->attach(**qp);
   cm::AcceptOptions options;
   options.private_data = data_;
   if (const auto accepted = client.id.accept(options); !accepted)
-    return refuse("cannot accept: " + words(accepted.error()));
+    return refuse("cannot accept: " + message_of(accepted.error()));
   client_by_ = never;
   clients_[event.id.number()] = std::move(client);
 }
@@ -266,8 +267,8 @@ void Server::serve(ClientOf& client) {
   while (!client.fault) {
     const auto done = client.link->poll();
     if (!done) break;
-    if (done->what == RpingLink::Does::received) advertised(client, *done);
-    if (done->what == RpingLink::Does::read) read(client);
+    if (done->what == RpingLink::WorkKind::received) advertised(client, *done);
+    if (done->what == RpingLink::WorkKind::read) read(client);
   }
   // For a broken connection, the Disconnected event says more than the failed completions, so that it is awaited.
   const QueuePair* qp = client.id.qp();

@@ -92,7 +92,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
     tcp.iwarp.trace = sink;
     if (options.linger > Duration{}) tcp.iwarp.linger = options.linger;
     auto host = TcpHost::open(tcp);
-    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+    if (!host) return command_error(Exit::environment, "cannot open sockets: " + message_of(host.error()));
     tcp_ = host->get();
     host_ = std::move(*host);
     return {};
@@ -107,7 +107,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
     roce.roce.offer_retry_after = options.offer_retry_after;
     if (options.linger > Duration{}) roce.roce.linger = options.linger;
     auto host = RoceHost::open(roce);
-    if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
+    if (!host) return command_error(Exit::environment, "cannot open sockets: " + message_of(host.error()));
     roce_ = host->get();
     watch_.count_packets([host = roce_] { return packets_of(*host); });
     host_ = std::move(*host);
@@ -117,7 +117,8 @@ Or<void> Session::open_host(const SessionOptions& options) {
   rdma.trace = sink;
   if (options.linger > Duration{}) rdma.linger = options.linger;
   auto host = RdmaHost::open(rdma);
-  if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
+  if (!host)
+    return command_error(Exit::environment, "cannot use " + options.provider + ": " + message_of(host.error()));
   host_ = std::move(*host);
   return {};
 }
@@ -155,14 +156,14 @@ Or<void> Session::choose(const std::string& name) {
     if (device_ == nullptr && (name.empty() || name == found)) device_ = device;
   }
   if (device_ != nullptr) return {};
-  return complain(Exit::environment, fmt::format("there is no device {}; there are: {}", name, names));
+  return command_error(Exit::environment, fmt::format("there is no device {}; there are: {}", name, names));
 }
 
 Or<PdHandle> Session::pd(Device& device) {
   const auto [at, added] = pds_.try_emplace(&device);
   if (!added) return at->second;
   const auto pd = device.alloc_pd();
-  if (!pd) return complain(Exit::environment, "cannot create a protection domain: " + words(pd.error()));
+  if (!pd) return command_error(Exit::environment, "cannot create a protection domain: " + message_of(pd.error()));
   return at->second = *pd;
 }
 

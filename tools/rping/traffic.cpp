@@ -24,11 +24,11 @@ std::uint8_t pattern(std::uint64_t message, std::size_t at) { return static_cast
 
 Or<void> check(const TrafficOptions& options) {
   if (receive_slots(options) > Traffic::receives_max)
-    return complain(Exit::usage, fmt::format("--expect: at most {} messages", Traffic::receives_max - 1));
+    return command_error(Exit::usage, fmt::format("--expect: at most {} messages", Traffic::receives_max - 1));
   const std::uint64_t slots = receive_slots(options) + std::uint64_t{Traffic::send_slots};
   if (slots * options.size > Traffic::memory_max)
-    return complain(Exit::usage, fmt::format("--size {} with {} buffers is more than {} octets for one connection",
-                                             options.size, slots, Traffic::memory_max));
+    return command_error(Exit::usage, fmt::format("--size {} with {} buffers is more than {} octets for one connection",
+                                                  options.size, slots, Traffic::memory_max));
   return {};
 }
 
@@ -41,10 +41,11 @@ Traffic::Traffic(Device& device, PdHandle pd, const TrafficOptions& options)
 Or<std::unique_ptr<Traffic>> Traffic::create(Device& device, PdHandle pd, const TrafficOptions& options) {
   std::unique_ptr<Traffic> traffic(new Traffic(device, pd, options));
   auto cq = device.create_cq(traffic->receive_slots_ + send_slots + echo_slots);
-  if (!cq) return tools::complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
+  if (!cq)
+    return tools::command_error(Exit::environment, "cannot create a completion queue: " + message_of(cq.error()));
   traffic->cq_ = std::move(*cq);
   const auto region = device.reg_mr(pd, traffic->memory_, Access::local_write);
-  if (!region) return tools::complain(Exit::environment, "cannot register memory: " + words(region.error()));
+  if (!region) return tools::command_error(Exit::environment, "cannot register memory: " + message_of(region.error()));
   traffic->region_ = *region;
   return traffic;
 }
@@ -71,21 +72,21 @@ Sge Traffic::sge(std::uint32_t index, std::uint32_t length) const {
   return {region_.addr + std::uint64_t{index} * options_.size, length, region_.lkey};
 }
 
-void Traffic::complain(std::string text) {
+void Traffic::report_error(std::string text) {
   if (!fault_) fault_ = std::move(text);
 }
 
 Or<void> Traffic::attach(QueuePair& qp) {
   qp_ = &qp;
   for (std::uint32_t i = 0; i < receive_slots_; ++i) post_receive(i);
-  if (fault_) return tools::complain(Exit::failed, *fault_);
+  if (fault_) return tools::command_error(Exit::failed, *fault_);
   return {};
 }
 
 void Traffic::post_receive(std::uint32_t index) {
   const std::array sges{sge(index, options_.size)};
   if (const auto posted = qp_->post_recv({index, sges}); !posted && accepts_work(*qp_))
-    complain("cannot post a receive: " + words(posted.error()));
+    report_error("cannot post a receive: " + message_of(posted.error()));
 }
 
 void Traffic::post_send(std::uint32_t index, std::uint32_t length) {
@@ -94,7 +95,7 @@ void Traffic::post_send(std::uint32_t index, std::uint32_t length) {
   wr.wr_id = index;
   wr.sges = sges;
   if (const auto posted = qp_->post_send(wr); !posted && accepts_work(*qp_))
-    complain("cannot post a Send: " + words(posted.error()));
+    report_error("cannot post a Send: " + message_of(posted.error()));
 }
 
 void Traffic::established(bool send_rtr) {
@@ -129,7 +130,7 @@ void Traffic::received(std::uint32_t index, std::uint32_t length) {
     const ConstBytes data = slot(index).first(std::min(length, options_.size));
     bool same = length == options_.size;
     for (std::size_t i = 0; same && i < data.size(); ++i) same = data[i] == pattern(message, i);
-    if (!same) return complain(fmt::format("message {} came back changed ({} octets)", message + 1, length));
+    if (!same) return report_error(fmt::format("message {} came back changed ({} octets)", message + 1, length));
   }
   // The echo's completion frees the slot for the next message.
   if (options_.echo) return post_send(index, length);
@@ -144,7 +145,7 @@ void Traffic::poll() {
     for (const WorkCompletion& wc : std::span(done).first(n)) {
       if (wc.status == WcStatus::wr_flush_err) continue;
       if (wc.status != WcStatus::success) {
-        complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
+        report_error(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
         break;
       }
       const auto index = static_cast<std::uint32_t>(wc.wr_id);

@@ -56,7 +56,7 @@ class Traffic {
   void post_receive(std::uint32_t index);
   void post_send(std::uint32_t index, std::uint32_t length);
   void received(std::uint32_t index, std::uint32_t length);
-  void complain(std::string text);
+  void report_error(std::string text);
 
   Device& device_;
   PdHandle pd_;

@@ -80,9 +80,9 @@ std::string begin_pcapng(std::string& name, Output& out) {
   std::error_code none;
   const std::string absolute = std::filesystem::absolute(name, none).string();
   if (none) return fmt::format("{}: {}", printable(name, false), none.message());
-  const Begun begun = begin_recording(absolute);
-  if (begun == Begun::failed) return fmt::format("{}: {}", printable(name, false), std::strerror(errno));
-  if (begun == Begun::in_use)
+  const RecordingStart begun = begin_recording(absolute);
+  if (begun == RecordingStart::failed) return fmt::format("{}: {}", printable(name, false), std::strerror(errno));
+  if (begun == RecordingStart::in_use)
     out.note(
         fmt::format("{}: another process is recording it; this program's files have process numbers in their names",
                     printable(name, false)));

@@ -53,7 +53,7 @@ int run_many(const ManyArgs& args, const Plan& plan, SimReporter& reporter, Outp
       [&](std::uint64_t, SimResult&& result) {
         if (result.stopped()) return false;
         if (!result.passed()) progress.clear();
-        reporter.take(result);
+        reporter.add(result);
         ++done;
         enough = args.failures_max != 0 && reporter.failed() >= args.failures_max;
         return !enough;

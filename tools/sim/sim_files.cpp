@@ -74,14 +74,14 @@ std::string shipped(const std::string& word) {
 Or<std::string> read_scenario_file(const std::string& path) {
   errno = 0;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  if (!file) return command_error(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
   std::string text(scenario_file_max + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0)
-    return complain(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+    return command_error(Exit::environment, fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
   if (text.size() > scenario_file_max)
-    return complain(Exit::usage,
-                    fmt::format("'{}' has more than {} octets: too large for a scenario", path, scenario_file_max));
+    return command_error(
+        Exit::usage, fmt::format("'{}' has more than {} octets: too large for a scenario", path, scenario_file_max));
   return text;
 }
 
@@ -91,7 +91,7 @@ draw::InputFile input_of(const std::string& path, std::string_view text) {
   return {path, text.size(), digest.finish()};
 }
 
-void tell(const sim::ScenarioError& error, Output& out) {
+void print_result(const sim::ScenarioError& error, Output& out) {
   out.note(error.to_string());
   if (const char* actions = std::getenv("GITHUB_ACTIONS"); actions != nullptr && *actions != '\0')
     out.note(fmt::format("::error file={},line={},title=wrong scenario::{}", github_escape(error.file, true),
@@ -120,7 +120,7 @@ Or<std::vector<std::string>> find_one(const std::string& word) {
   if (directory_there(word)) {
     auto files = scenarios_in(word);
     if (files.empty())
-      return complain(Exit::environment, fmt::format("no scenario (*.toml) is in directory '{}'", word));
+      return command_error(Exit::environment, fmt::format("no scenario (*.toml) is in directory '{}'", word));
     return files;
   }
   if (fs::exists(word, error)) return std::vector{word};
@@ -131,7 +131,7 @@ Or<std::vector<std::string>> find_one(const std::string& word) {
     text += fmt::format("; did you mean '{}'?", near);
   else
     text += " ('parley sim list' names them)";
-  return complain(Exit::environment, text);
+  return command_error(Exit::environment, text);
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ Or<std::vector<std::string>> find_scenarios(const std::vector<std::string>& word
     else
       missing.push_back(found.error().text);
   }
-  if (!missing.empty()) return complain(Exit::environment, join(missing));
+  if (!missing.empty()) return command_error(Exit::environment, join(missing));
   return files;
 }
 
@@ -197,13 +197,13 @@ Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& wor
       }
       ++wrong;
       errors += scenario.error().size();
-      for (const sim::ScenarioError& error : scenario.error()) tell(error, out);
+      for (const sim::ScenarioError& error : scenario.error()) print_result(error, out);
     }
   }
-  if (!unreadable.empty()) return complain(Exit::environment, join(unreadable));
+  if (!unreadable.empty()) return command_error(Exit::environment, join(unreadable));
   if (wrong > 0)
-    return complain(Exit::usage,
-                    fmt::format("{} in {}; nothing was run", counted(errors, "error"), counted(wrong, "scenario")));
+    return command_error(
+        Exit::usage, fmt::format("{} in {}; nothing was run", counted(errors, "error"), counted(wrong, "scenario")));
   return scenarios;
 }
 
@@ -211,13 +211,13 @@ Or<ScenarioFile> load_scenario(const std::string& word, Output& out) {
   auto all = load_scenarios({word}, out);
   if (!all) return tl::unexpected(all.error());
   if (all->size() != 1)
-    return complain(Exit::usage, fmt::format("'{}' holds {} scenarios; name one of them", word, all->size()));
+    return command_error(Exit::usage, fmt::format("'{}' holds {} scenarios; name one of them", word, all->size()));
   return std::move(all->front());
 }
 
 Or<OutputFile> OutputFile::open(const std::string& path, bool append, Readers readers) {
   const auto cannot = [&path] {
-    return complain(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
+    return command_error(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
   };
   struct stat before {};
   const bool created = stat(path.c_str(), &before) != 0;
@@ -263,7 +263,7 @@ Or<void> OutputFile::finish() {
   if (!file_) return {};
   if (std::fclose(file_.release()) != 0 && error_ == 0) error_ = errno;
   if (error_ != 0)
-    return complain(Exit::environment, fmt::format("cannot write '{}': {}", path_, std::strerror(error_)));
+    return command_error(Exit::environment, fmt::format("cannot write '{}': {}", path_, std::strerror(error_)));
   return {};
 }
 
@@ -285,7 +285,8 @@ Or<void> check_outputs(const std::vector<ScenarioFile>& inputs,
   for (const auto& [option, path] : outputs) {
     if (path.empty() || path == "/dev/null") continue;
     const auto [at, free] = taken.emplace(place(path), "file of " + option);
-    if (!free) return complain(Exit::usage, fmt::format("{} would overwrite '{}', the {}", option, path, at->second));
+    if (!free)
+      return command_error(Exit::usage, fmt::format("{} would overwrite '{}', the {}", option, path, at->second));
   }
   return {};
 }
@@ -294,11 +295,11 @@ Or<void> prepare_directory(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !directory_there(path))
-    return complain(Exit::environment,
-                    fmt::format("cannot create directory '{}': {}", path, error ? error.message() : "it is a file"));
+    return command_error(Exit::environment, fmt::format("cannot create directory '{}': {}", path,
+                                                        error ? error.message() : "it is a file"));
   const fs::path probe = fs::path(path) / fmt::format(".parley-{}", getpid());
   auto file = OutputFile::open(probe.string());
-  if (!file) return complain(Exit::environment, fmt::format("cannot write into directory '{}'", path));
+  if (!file) return command_error(Exit::environment, fmt::format("cannot write into directory '{}'", path));
   return {};
 }
 

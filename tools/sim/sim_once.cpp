@@ -109,21 +109,23 @@ Or<std::uint64_t> parse_seed(std::string_view text) {
   std::uint64_t seed = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed, hex ? 16 : 10);
   if (error == std::errc::result_out_of_range)
-    return complain(Exit::usage, fmt::format("'{}' is more than 18446744073709551615 (0xffffffffffffffff)", text));
+    return command_error(Exit::usage, fmt::format("'{}' is more than 18446744073709551615 (0xffffffffffffffff)", text));
   if (error != std::errc{} || end != digits.data() + digits.size())
-    return complain(Exit::usage, fmt::format("'{}' is neither a decimal nor a 0x hexadecimal number", text));
+    return command_error(Exit::usage, fmt::format("'{}' is neither a decimal nor a 0x hexadecimal number", text));
   return seed;
 }
 
 Or<SeedRange> parse_seed_range(std::string_view text) {
   const std::size_t dots = text.find("..");
   const auto first = parse_seed(text.substr(0, dots));
-  if (!first) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", first.error().text, text));
+  if (!first)
+    return command_error(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", first.error().text, text));
   if (dots == std::string_view::npos) return SeedRange{*first, *first};
   const auto last = parse_seed(text.substr(dots + 2));
-  if (!last) return complain(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", last.error().text, text));
+  if (!last)
+    return command_error(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", last.error().text, text));
   if (*last < *first)
-    return complain(Exit::usage, fmt::format("the seeds '{}' are reversed; the smaller one comes first", text));
+    return command_error(Exit::usage, fmt::format("the seeds '{}' are reversed; the smaller one comes first", text));
   return SeedRange{*first, *last};
 }
 
@@ -151,7 +153,7 @@ Or<sim::Layer> parse_mask_layer(std::string_view text) {
   std::string known;
   for (int i = 0; sim::to_string(static_cast<sim::Layer>(i)) != "unknown"; ++i)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", sim::to_string(static_cast<sim::Layer>(i)));
-  return complain(Exit::usage, fmt::format("'{}' is not a layer; write one of {}", text, known));
+  return command_error(Exit::usage, fmt::format("'{}' is not a layer; write one of {}", text, known));
 }
 
 void add_drop_mask(Command sub, std::optional<sim::DropMask>& target) {
@@ -217,8 +219,9 @@ Or<void> record_failure(SimResult& failed, const std::string& directory, const s
   const sim::RunReport &a = failed.report, &b = again.report;
   if (a.violations.size() != b.violations.size() || a.finished_at != b.finished_at ||
       a.counters.events != b.counters.events)
-    return complain(Exit::failed, fmt::format("run again, {} went another way: the run depends on more than its seed",
-                                              replay_command(failed.run)));
+    return command_error(Exit::failed,
+                         fmt::format("run again, {} went another way: the run depends on more than its seed",
+                                     replay_command(failed.run)));
   failed.hash = again.hash;
   failed.pcapng_file = pcapng->path();
   failed.html_file = html->path();

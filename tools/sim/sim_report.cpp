@@ -272,7 +272,7 @@ void SimReporter::annotate(const SimResult& result) {
                         github_escape(text, false)));
 }
 
-void SimReporter::take(SimResult& result) {
+void SimReporter::add(SimResult& result) {
   const bool passed = result.passed();
   ++(passed ? passed_ : failed_);
   if (!passed && !directory_.empty() && failed_ <= recorded_max) {

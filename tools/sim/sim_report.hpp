@@ -45,7 +45,7 @@ class SimReporter {
   void begin(const std::vector<const ScenarioFile*>& files);
   const draw::Provenance& provenance() const { return provenance_; }
   /// Prints and counts one finished run.
-  void take(SimResult& result);
+  void add(SimResult& result);
   std::uint64_t passed() const { return passed_; }
   std::uint64_t failed() const { return failed_; }
   /// Ends the reports. `wanted` is the planned number of runs; fewer runs mean an interruption, unless `fewer_is_well`.
@@ -66,7 +66,7 @@ class SimReporter {
   std::vector<JunitCase> cases_;         ///< failures always; passed runs up to cases_max
   std::vector<std::string> rows_;        ///< of the summary's table: failures, at most rows_max
   std::uint64_t passed_ = 0, failed_ = 0;
-  std::optional<Complaint> trouble_;  ///< an output could not be written completely
+  std::optional<CommandError> trouble_;  ///< an output could not be written completely
 };
 
 /// Escapes text or a property of a GitHub workflow command.

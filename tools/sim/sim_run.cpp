@@ -68,14 +68,14 @@ class Runner {
  private:
   int prepare();
   SimResult work(std::uint64_t index, const std::atomic<bool>& stop) const;
-  void take(SimResult& result);
+  void add(SimResult& result);
 
   const RunArgs& args_;
   Output& out_;
   std::vector<ScenarioFile> scenarios_;
   std::unique_ptr<OutputFile> pcapng_, html_;
   std::unique_ptr<SimReporter> reporter_;
-  std::optional<Complaint> trouble_;
+  std::optional<CommandError> trouble_;
 };
 
 /// Detects every error in the arguments before the first run.
@@ -115,7 +115,7 @@ SimResult Runner::work(std::uint64_t index, const std::atomic<bool>& stop) const
       run, {pcapng_.get(), args_.always_hash, args_.ladder || html_ != nullptr, trace_level(args_.verbose)}, stop);
 }
 
-void Runner::take(SimResult& result) {
+void Runner::add(SimResult& result) {
   if (html_) {
     html_->write(std::string_view(draw::to_html(*result.ladder, &reporter_->provenance())));
     result.html_file = html_->path();
@@ -134,7 +134,7 @@ void Runner::take(SimResult& result) {
   if (result.trace_left_out > 0)
     out_.note(
         fmt::format("{} more events are left out; -v instead of -vv, or a shorter scenario", result.trace_left_out));
-  reporter_->take(result);
+  reporter_->add(result);
   if (!args_.ladder) return;
   if (out_.json)
     out_.object(ladder_json(result));
@@ -153,7 +153,7 @@ int Runner::run() {
       [&](std::uint64_t, SimResult&& result) {
         if (result.stopped()) return false;
         progress.clear();
-        take(result);
+        add(result);
         ++done;
         return true;
       },

@@ -74,7 +74,7 @@ struct Cost {
   std::uint64_t cpu_us = 0, octets = 0;
 };
 
-void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cost, Output& out) {
+void print_result(const StormArgs& args, const sim::StormReport& report, const Cost& cost, Output& out) {
   const auto each = [](std::uint64_t total, std::uint64_t n) {
     return n == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(n);
   };
@@ -149,7 +149,7 @@ int run_storm_command(StormArgs& args, Output& out) {
   progress.clear();
   const std::uint64_t peak = resident_peak();
   const Cost cost{cpu_us() - cpu_before, peak > memory_before ? peak - memory_before : 0};
-  tell(args, report, cost, out);
+  print_result(args, report, cost, out);
   if (StopSignals::requested() && report.established + report.failed < report.wanted)
     return out.error(Exit::failed, fmt::format("interrupted after {} of {} connections", done_last, report.wanted));
   if (!report.violations.empty() || report.established != report.wanted)

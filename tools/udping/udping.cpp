@@ -25,16 +25,17 @@ Or<void> check_group_options(const UdpingArgs& args, const std::vector<std::stri
   for (const std::string& option : given)
     for (const std::string_view other : {"-s", "-p", "-c", "-P", "--reject"})
       if (option == other)
-        return complain(Exit::usage, fmt::format("{} is about clients and servers, and -m makes this a {} of a group",
-                                                 other, args.send ? "sender" : "receiver"));
+        return command_error(Exit::usage,
+                             fmt::format("{} is about clients and servers, and -m makes this a {} of a group", other,
+                                         args.send ? "sender" : "receiver"));
   if (args.send && args.bind.empty())
-    return complain(Exit::usage, "--send needs -b ADDRESS, by whose interface the messages leave");
+    return command_error(Exit::usage, "--send needs -b ADDRESS, by whose interface the messages leave");
   return {};
 }
 
 /// Runs a receiver or a sender of a multicast group.
 int run_group(UdpingArgs& args, const std::vector<std::string>& given, Context& context) {
-  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto refuse = [&context](const CommandError& c) { return context.out.error(c.exit, c.text); };
   if (const auto fits = check_group_options(args, given); !fits) return refuse(fits.error());
   const auto group = parse_address(args.group, 0);
   if (!group) return refuse(group.error());
@@ -57,7 +58,7 @@ int run_group(UdpingArgs& args, const std::vector<std::string>& given, Context& 
 }
 
 int run_udping(UdpingArgs& args, const std::vector<std::string>& given, Context& context) {
-  const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  const auto refuse = [&context](const CommandError& c) { return context.out.error(c.exit, c.text); };
   if (!args.group.empty()) return run_group(args, given, context);
   if (args.send) return refuse({Exit::usage, "--send needs -m GROUP"});
   const bool client = !args.server.empty();

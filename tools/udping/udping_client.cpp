@@ -38,7 +38,7 @@ class UdpingClient {
   bool over() const;
   std::uint64_t received() const;
   void fault(Exit exit, std::string text) {
-    if (!fault_) fault_ = Complaint{exit, std::move(text)};
+    if (!fault_) fault_ = CommandError{exit, std::move(text)};
   }
   std::string late() const;
   int summary();
@@ -53,7 +53,7 @@ class UdpingClient {
   std::uint32_t up_ = 0;
   Instant progress_at_{}, begin_{};
   Duration setup_{}, exchange_{};
-  std::optional<Complaint> fault_;
+  std::optional<CommandError> fault_;
 };
 
 void UdpingClient::ask() {
@@ -70,7 +70,7 @@ void UdpingClient::ask() {
     const auto id = session_.cm().connect(server_, options);
     if (!id)
       return fault(Exit::usage,
-                   fmt::format("cannot query {} with these options: {}", server_.to_string(), words(id.error())));
+                   fmt::format("cannot query {} with these options: {}", server_.to_string(), message_of(id.error())));
     report_.started(*id, server_);
     (*link)->attach(*id->qp());
     (*link)->post_receives();

@@ -30,9 +30,11 @@ class UdpingGroup {
   void begin();
   void handle(const cm::Event& event);
   void fault(Exit exit, std::string text) {
-    if (!fault_) fault_ = Complaint{exit, std::move(text)};
+    if (!fault_) fault_ = CommandError{exit, std::move(text)};
   }
-  void fault(const char* what, const Error& why) { fault(Exit::environment, fmt::format("{}: {}", what, words(why))); }
+  void fault(const char* what, const Error& why) {
+    fault(Exit::environment, fmt::format("{}: {}", what, message_of(why)));
+  }
   bool over() const { return begun_ && (args_.send ? link_->sent_all() : link_->received_all()); }
   std::string late() const;
   int summary();
@@ -46,14 +48,14 @@ class UdpingGroup {
   cm::Id listener_;  // reserves the address, so that its interface can join; requests for a service are rejected
   bool begun_ = false;
   Instant progress_at_{};
-  std::optional<Complaint> fault_;
+  std::optional<CommandError> fault_;
 };
 
 void UdpingGroup::take_address() {
   cm::ListenOptions options;
   options.transport = ib::Options{.qp_type = QpType::ud};
   const auto listener = session_.cm().listen(local_, options);
-  if (!listener) return fault(Exit::usage, fmt::format("cannot use this address: {}", words(listener.error())));
+  if (!listener) return fault(Exit::usage, fmt::format("cannot use this address: {}", message_of(listener.error())));
   listener_ = *listener;
 }
 

@@ -30,10 +30,10 @@ Or<std::unique_ptr<UdpingLink>> UdpingLink::create(Device& device, PdHandle pd, 
                                                    std::uint32_t size) {
   std::unique_ptr<UdpingLink> link(new UdpingLink(device, pd, messages, size));
   auto region = device.reg_mr(pd, link->memory_, Access::local_write);
-  if (!region) return complain(Exit::environment, "cannot register memory: " + words(region.error()));
+  if (!region) return command_error(Exit::environment, "cannot register memory: " + message_of(region.error()));
   link->region_ = *region;
   auto cq = device.create_cq(2 * std::max<std::size_t>(messages, 1));
-  if (!cq) return complain(Exit::environment, "cannot create a completion queue: " + words(cq.error()));
+  if (!cq) return command_error(Exit::environment, "cannot create a completion queue: " + message_of(cq.error()));
   link->cq_ = std::move(*cq);
   rping_fill(MutBytes(link->memory_).subspan(network_header + size), 0);
   return link;
@@ -57,12 +57,12 @@ void UdpingLink::post_receives() {
 void UdpingLink::post_receive() {
   const Sge sge = at(0, network_header + size_);
   if (const auto posted = qp_->post_recv({.wr_id = receive_id, .sges = {&sge, 1}}); !posted)
-    fail("cannot post a receive: " + words(posted.error()));
+    fail("cannot post a receive: " + message_of(posted.error()));
 }
 
 void UdpingLink::aim(const AhAttr& way, std::uint32_t qpn, std::uint32_t qkey) {
   auto ah = device_.create_ah(pd_, way);
-  if (!ah) return fail("cannot create an address handle: " + words(ah.error()));
+  if (!ah) return fail("cannot create an address handle: " + message_of(ah.error()));
   ah_ = std::move(*ah);
   qkey_ = qkey;
   if (qpn_ == 0) qpn_ = qpn;
@@ -78,7 +78,7 @@ void UdpingLink::send_all() {
                                         .ah = ah_.get(),
                                         .remote_qp_num = qpn_,
                                         .remote_qkey = qkey_});
-    if (!posted) fail("cannot post a send: " + words(posted.error()));
+    if (!posted) fail("cannot post a send: " + message_of(posted.error()));
   }
 }
 

@@ -89,7 +89,7 @@ void UdpingServer::on(const cm::ConnectRequest& request) {
   Result<QueuePair*> qp = parley::fail(Errc::no_space);
   if (link) qp = id.create_qp((*link)->init());
   if (!qp) {
-    fault(link ? "cannot create a queue pair: " + words(qp.error()) : link.error().text);
+    fault(link ? "cannot create a queue pair: " + message_of(qp.error()) : link.error().text);
     (void)id.reject();
     id.destroy();
     return;
@@ -97,7 +97,7 @@ void UdpingServer::on(const cm::ConnectRequest& request) {
   ++asked_;
   (*link)->attach(**qp);
   (*link)->post_receives();
-  if (const auto accepted = id.accept(); !accepted) fault("cannot accept: " + words(accepted.error()));
+  if (const auto accepted = id.accept(); !accepted) fault("cannot accept: " + message_of(accepted.error()));
   all_[id.number()] = {std::move(*link), id, request.peer.to_string(), false, patience()};
 }
 
@@ -180,7 +180,7 @@ int UdpingServer::run(const Address& local) {
   const auto listener = session_.cm().listen(local, options);
   if (!listener)
     return context_.out.error(Exit::usage,
-                              fmt::format("cannot listen with these options: {}", words(listener.error())));
+                              fmt::format("cannot listen with these options: {}", message_of(listener.error())));
   listener_ = *listener;
   while (!over() && !Session::stopped() && !listen_failure_) {
     session_.turn(next_deadline());

@@ -21,8 +21,8 @@
 namespace parley::tools {
 namespace {
 
-using xrc::Ask;
 using xrc::Request;
+using xrc::RequestType;
 
 std::optional<std::uint32_t> number(const std::string& text) {
   std::uint32_t out = 0;
@@ -44,36 +44,38 @@ std::optional<Request> request_of(const std::string& line) {
   for (std::string word; in >> word;) words.push_back(word);
   const auto word = [&words](std::size_t i) { return i < words.size() ? words[i] : std::string(); };
   const std::string& verb = word(0);
-  if (verb == "close" && words.size() == 1) return Request{.ask = Ask::close};
-  if (verb == "force-close" && words.size() == 1) return Request{.ask = Ask::close, .flags = Request::force};
+  if (verb == "close" && words.size() == 1) return Request{.ask = RequestType::close};
+  if (verb == "force-close" && words.size() == 1) return Request{.ask = RequestType::close, .flags = Request::force};
   const auto n = number(word(1));
   if (verb == "create" || verb == "reserve") {
     if (words.size() > 2 || (words.size() == 2 && !n)) return std::nullopt;
     const int flags = (verb == "reserve" ? Request::reserve : 0) | (n ? Request::has_peer : 0);
-    return Request{
-        .ask = Ask::create, .flags = static_cast<std::uint16_t>(flags), .peer = {.ca_guid = 1, .qpn = n.value_or(0)}};
+    return Request{.ask = RequestType::create,
+                   .flags = static_cast<std::uint16_t>(flags),
+                   .peer = {.ca_guid = 1, .qpn = n.value_or(0)}};
   }
-  for (const auto& [name, ask] :
-       {std::pair("srq", Ask::add_srq), {"no-srq", Ask::remove_srq}, {"other", Ask::note_other}})
+  for (const auto& [name, ask] : {std::pair("srq", RequestType::add_srq),
+                                  {"no-srq", RequestType::remove_srq},
+                                  {"other", RequestType::note_other}})
     if (verb == name) return n && words.size() == 2 ? std::optional(Request{.ask = ask, .other = *n}) : std::nullopt;
   const auto tgt = xrc::parse_tgt(word(1));
   if (!tgt) return std::nullopt;
-  for (const auto& [name, ask] : {std::pair("register", Ask::enlist),
-                                  {"unregister", Ask::unregister},
-                                  {"query", Ask::query},
-                                  {"publish", Ask::publish}})
+  for (const auto& [name, ask] : {std::pair("register", RequestType::enlist),
+                                  {"unregister", RequestType::unregister},
+                                  {"query", RequestType::query},
+                                  {"publish", RequestType::publish}})
     if (verb == name && words.size() == 2) return Request{.ask = ask, .tgt = *tgt};
   if (verb == "publish" && words.size() == 3)
-    if (const auto qpn = number(word(2))) return Request{.ask = Ask::publish, .tgt = *tgt, .other = *qpn};
+    if (const auto qpn = number(word(2))) return Request{.ask = RequestType::publish, .tgt = *tgt, .other = *qpn};
   if (verb == "report" && words.size() == 3)
     if (const auto kind = named<xrc::EventKind>(word(2), static_cast<unsigned>(xrc::EventKind::events_lost)))
-      return Request{.ask = Ask::report, .kind = *kind, .tgt = *tgt};
+      return Request{.ask = RequestType::report, .kind = *kind, .tgt = *tgt};
   if (verb == "modify" && words.size() == 4)
     if (const auto state = named<xrc::State>(word(2), static_cast<unsigned>(xrc::State::drain)))
       if (const auto digest = number(word(3)))
-        return Request{.ask = Ask::modify, .state = *state, .tgt = *tgt, .value = *digest};
+        return Request{.ask = RequestType::modify, .state = *state, .tgt = *tgt, .value = *digest};
   if (verb == "route" && words.size() == 3)
-    if (const auto srqn = number(word(2))) return Request{.ask = Ask::route, .tgt = *tgt, .other = *srqn};
+    if (const auto srqn = number(word(2))) return Request{.ask = RequestType::route, .tgt = *tgt, .other = *srqn};
   return std::nullopt;
 }
 
@@ -97,7 +99,7 @@ class Conversation {
     if (answer) describe(*request, *answer, object, words);
     out_.text(words);
     out_.object(object);
-    return !(answer && request->ask == Ask::close);
+    return !(answer && request->ask == RequestType::close);
   }
 
   /// False if it is no longer a member.
@@ -128,8 +130,8 @@ class Conversation {
     const bool already = (answer.flags & xrc::Answer::already) != 0;
     object["already"] = already;
     if (already) words += ", already";
-    if (request.ask == Ask::unregister) object["thrown_away"] = answer.value;
-    if (request.ask == Ask::route) {
+    if (request.ask == RequestType::unregister) object["thrown_away"] = answer.value;
+    if (request.ask == RequestType::route) {
       constexpr std::array<const char*, 4> routes{"delivered", "not_ready", "no_such_srq", "srq_of_other_domain"};
       object["route"] = words = routes.at(answer.value);
     }

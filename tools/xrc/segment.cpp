@@ -11,7 +11,7 @@ namespace {
 
 int run_segment(const xrc::Segment::Options& options, Output& out) {
   const auto segment = xrc::Segment::open(options);
-  if (!segment) return xrc_refused(out, segment.error(), {.form = xrc::Form::shared, .segment = options.path});
+  if (!segment) return xrc_refused(out, segment.error(), {.form = xrc::RegistryKind::shared, .segment = options.path});
   const std::string& path = (*segment)->path();
   out.text(fmt::format("{}, epoch {}", path, (*segment)->epoch()));
   out.object({{"event", "segment"}, {"segment", path}, {"epoch", (*segment)->epoch()}});

@@ -34,11 +34,11 @@ Picture picture_of(const xrc::Overview& overview) {
   return out;
 }
 
-class Teller {
+class ChangePrinter {
  public:
-  explicit Teller(Output& out) : out_(out) {}
+  explicit ChangePrinter(Output& out) : out_(out) {}
 
-  void tell(const Picture& before, const Picture& now) {
+  void print_changes(const Picture& before, const Picture& now) {
     for (const auto& [id, seen] : before)
       if (!now.contains(id)) say("ended", id, seen, "ended");
     for (const auto& [id, seen] : now) {
@@ -71,13 +71,13 @@ int run_xrc_watch(const XrcArgs& args, Output& out) {
   const StopSignals stop;
   const Instant begin = clock_now();
   Picture last;
-  Teller teller(out);
+  ChangePrinter teller(out);
   for (bool first = true;; first = false) {
     const auto seen = xrc::overview(args.domain);
     if (!seen && first) return xrc_refused(out, seen.error(), args.domain);
     if (seen) {  // a registry that is unavailable for a moment is queried again
       Picture now = picture_of(*seen);
-      teller.tell(last, now);
+      teller.print_changes(last, now);
       last = std::move(now);
     }
     if (stop.requested() || (args.during > Duration{} && clock_now() - begin >= args.during)) return code(Exit::ok);

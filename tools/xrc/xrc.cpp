@@ -64,7 +64,7 @@ int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& o) {
     environment = environment || error == make_error_code(r);
   const std::string text = fmt::format("{}: {}", xrc_refusal_name(error), error.message());
   if (!environment) return out.error(Exit::failed, text);
-  const bool shared = xrc::form_of(o) == xrc::Form::shared;
+  const bool shared = xrc::form_of(o) == xrc::RegistryKind::shared;
   const std::string where = shared ? "segment " + (o.segment.empty() ? xrc::default_segment() : o.segment)
                                    : "socket " + (o.socket.empty() ? xrc::default_socket() : o.socket);
   if (error == make_error_code(Refusal::lock_foreign) || error == make_error_code(Refusal::lock_unwritable))
@@ -197,7 +197,7 @@ Command add(Command xrc, const std::string& name, const std::string& help, const
   sub.run([args, run, &context] {
     // The location option of the other form would be ignored silently, so that it is rejected.
     const bool shared = args->form == "shared";
-    if (!args->form.empty()) args->domain.form = shared ? xrc::Form::shared : xrc::Form::broker;
+    if (!args->form.empty()) args->domain.form = shared ? xrc::RegistryKind::shared : xrc::RegistryKind::broker;
     if (shared && !args->domain.socket.empty())
       return context.out.error(Exit::usage, "--socket is a broker's, and --form is shared: leave one of them out");
     if (args->form == "broker" && !args->domain.segment.empty())

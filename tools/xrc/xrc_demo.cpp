@@ -130,7 +130,7 @@ class Sockets {
   std::vector<std::unique_ptr<sim::RankNode>> nodes_;
 };
 
-void tell(const XrcDemoArgs& args, bool rc, const Exchange& x, Output& out) {
+void print_result(const XrcDemoArgs& args, bool rc, const Exchange& x, Output& out) {
   const sim::RankCount most = x.most();
   const std::string_view transport = rc ? "RC" : "XRC";
   Json object{{"event", "exchange"},
@@ -190,7 +190,7 @@ int run_exchange(const XrcDemoArgs& args, Output& out) {
     if (pcapng) pcapng->finish(nullptr);
     if (file)
       if (auto finished = file->finish(); !finished) return out.error(finished.error().exit, finished.error().text);
-    tell(args, rc, x, out);
+    print_result(args, rc, x, out);
     if (const std::string wrong = judge(args, rc, x); !wrong.empty()) return out.error(Exit::failed, wrong);
   }
   return code(Exit::ok);

@@ -60,7 +60,7 @@ int run_xrcd(BrokerArgs& args, Output& out) {
   if (!broker) {
     if (broker.error() == make_error_code(xrc::Refusal::busy))
       return out.error(Exit::environment, "another broker has this socket");
-    return xrc_refused(out, broker.error(), {.form = xrc::Form::broker, .socket = args.broker.socket});
+    return xrc_refused(out, broker.error(), {.form = xrc::RegistryKind::broker, .socket = args.broker.socket});
   }
   out.text(fmt::format("listening on {}, epoch {}", (*broker)->socket(), (*broker)->epoch()));
   out.object({{"event", "listening"}, {"socket", (*broker)->socket()}, {"epoch", (*broker)->epoch()}});

@@ -14,9 +14,9 @@ namespace parley::wire::ib {
 namespace {
 
 // Reads 8 octets for each number: no number begins in the last seven octets of a message, or is wider than 64 bits.
-class Get {  // into a cleared message
+class FieldReader {  // into a cleared message
  public:
-  explicit Get(ConstBytes in) : in_(in) {}
+  explicit FieldReader(ConstBytes in) : in_(in) {}
   template <class Place, class T>
   void field(Place, T& value) {
     value = static_cast<T>(number(Place{}));
@@ -42,9 +42,9 @@ class Get {  // into a cleared message
   ConstBytes in_;
 };
 
-class Put {  // into zeroed octets
+class FieldWriter {  // into zeroed octets
  public:
-  explicit Put(MutBytes out) : out_(out) {}
+  explicit FieldWriter(MutBytes out) : out_(out) {}
   template <class Place, class T>
   void field(Place, const T& value) {
     put(Place{}, static_cast<std::uint64_t>(value));
@@ -93,7 +93,7 @@ PARLEY_IBCM_MESSAGES(PARLEY_X)
 
 /// False: no message has this attribute.
 template <std::size_t I = 0>
-bool read_body(std::uint16_t attribute, Get& io, CmBody& body) {
+bool read_body(std::uint16_t attribute, FieldReader& io, CmBody& body) {
   if constexpr (I < std::variant_size_v<CmBody>) {
     using M = std::variant_alternative_t<I, CmBody>;
     if (attribute != static_cast<std::uint16_t>(Facts<M>::attribute)) return read_body<I + 1>(attribute, io, body);
@@ -116,7 +116,7 @@ Result<void> read(ConstBytes mad, CmMessage& out) {
   if (header.method != PARLEY_IB_MAD_METHOD_SEND)
     return fail(Errc::unsupported, "a message of the CM has method {b} (Send), not {a}", header.method,
                 PARLEY_IB_MAD_METHOD_SEND);
-  Get io(mad.subspan(PARLEY_IB_MAD_HEADER_LEN, PARLEY_IBCM_LEN));
+  FieldReader io(mad.subspan(PARLEY_IB_MAD_HEADER_LEN, PARLEY_IBCM_LEN));
   if (!read_body(header.attribute_id, io, out.body))
     return fail(Errc::unsupported, "no message of the CM has attribute {a}", header.attribute_id);
   out.transaction_id = header.transaction_id;
@@ -147,7 +147,7 @@ void emit_cm(const M& body, std::uint64_t transaction_id, std::uint32_t attribut
       .emit(out);
   const MutBytes rest = out.subspan(PARLEY_IB_MAD_HEADER_LEN, PARLEY_IBCM_LEN);
   std::fill(rest.begin(), rest.end(), std::uint8_t{0});
-  Put io(rest);
+  FieldWriter io(rest);
   visit_fields(io, body);
 }
 #define PARLEY_EMIT(type) template void emit_cm(const type&, std::uint64_t, std::uint32_t, MutBytes);

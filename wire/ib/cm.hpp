@@ -29,12 +29,12 @@ enum class CmService : std::uint8_t {
 };
 
 /// Which message an MRA or a REJ is about.
-enum class CmAbout : std::uint8_t {
+enum class CmSubject : std::uint8_t {
 #define PARLEY_X(name, value, text) name = value,
   PARLEY_IBCM_ABOUT(PARLEY_X)
 #undef PARLEY_X
 };
-std::string_view to_string(CmAbout about);
+std::string_view to_string(CmSubject about);
 
 enum class CmReject : std::uint16_t {
 #define PARLEY_X(name, code, text) name = code,
@@ -111,7 +111,7 @@ struct CmReq {
 /// IBA §12.6.6.
 struct CmMra {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
-  CmAbout about = CmAbout::req;
+  CmSubject about = CmSubject::req;
   std::uint8_t service_timeout = 0;  ///< 5 bits; timeout_of()
   PrivateData<222> private_data{};
   bool operator==(const CmMra&) const = default;
@@ -120,7 +120,7 @@ struct CmMra {
 /// IBA §12.6.7.
 struct CmRej {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
-  CmAbout about = CmAbout::req;
+  CmSubject about = CmSubject::req;
   std::uint8_t info_length = 0;  ///< 7 bits; valid octets of `info`
   CmReject reason{};
   CmInfo info{};

@@ -13,10 +13,10 @@ std::string_view to_string(CmMessageType type) {
   return "unknown message";
 }
 
-std::string_view to_string(CmAbout about) {
+std::string_view to_string(CmSubject about) {
   switch (about) {
 #define PARLEY_X(name, value, text) \
-  case CmAbout::name: return text;
+  case CmSubject::name: return text;
     PARLEY_IBCM_ABOUT(PARLEY_X)
 #undef PARLEY_X
   }

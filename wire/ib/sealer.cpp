@@ -45,7 +45,7 @@ constexpr std::uint16_t swapped(std::uint32_t value) { return static_cast<std::u
 
 }  // namespace
 
-void Sealer::begin(Share& share, std::size_t size, std::uint64_t begins) {
+void IcrcSealer::begin(LengthState& share, std::size_t size, std::uint64_t begins) {
   if (share.size != size) {
     share.size = size;
     header_.identification = 0;
@@ -60,21 +60,21 @@ void Sealer::begin(Share& share, std::size_t size, std::uint64_t begins) {
   share.begun = crc32(share.head, octets);
 }
 
-std::uint32_t Sealer::icrc(std::uint16_t identification, ConstBytes front, ConstBytes rest) {
+std::uint32_t IcrcSealer::icrc(std::uint16_t identification, ConstBytes front, ConstBytes rest) {
   const std::size_t size = front.size() + rest.size() + icrc_size;
   const auto begins = load<std::uint64_t>(front.data(), std::endian::native);
-  Share& share = place_of(size);
+  LengthState& share = place_of(size);
   if (share.size != size || share.begins != begins) begin(share, size, begins);
   const std::uint32_t begun = v4_ ? share.begun ^ effect_of(identification) : share.begun;
   return crc32(crc32(begun, front.subspan(begin_size)), rest);
 }
 
-void Sealer::seal(std::uint16_t identification, MutBytes packet) {
+void IcrcSealer::seal(std::uint16_t identification, MutBytes packet) {
   put_icrc(packet, icrc(identification, covered_of(packet)));
 }
 
 // Computes the CRC before the copy: the copy then reads from the L1 cache, and neither waits for the other's stores.
-void Sealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload) {
+void IcrcSealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload) {
   const std::size_t count = packets.size() / size, each = payload.size() / count, before = size - icrc_size - each;
   for (std::size_t i = 0; i < count; ++i) {
     const MutBytes packet = packets.subspan(i * size, size);
@@ -84,7 +84,7 @@ void Sealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes p
   }
 }
 
-std::size_t Sealer::count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload) {
+std::size_t IcrcSealer::count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload) {
   if (size < sealed_min) return 0;
   const std::size_t all = packets.size() / size, each = payload.size() / all;
   std::size_t count = 0;
@@ -97,11 +97,11 @@ std::size_t Sealer::count_sealed(std::uint16_t first, std::size_t size, ConstByt
   return count;
 }
 
-bool Sealer::is_sealed(std::uint16_t identification, ConstBytes packet) {
+bool IcrcSealer::is_sealed(std::uint16_t identification, ConstBytes packet) {
   return packet.size() >= sealed_min && icrc(identification, covered_of(packet)) == get_icrc(packet);
 }
 
-std::optional<std::uint16_t> Sealer::identification_of(std::uint16_t likely, ConstBytes packet) {
+std::optional<std::uint16_t> IcrcSealer::identification_of(std::uint16_t likely, ConstBytes packet) {
   if (packet.size() < sealed_min) return std::nullopt;
   const std::uint32_t difference = icrc(likely, covered_of(packet)) ^ get_icrc(packet);
   if (difference == 0) return v4_ ? likely : std::uint16_t{0};

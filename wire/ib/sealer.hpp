@@ -11,11 +11,11 @@
 
 namespace parley::wire::ib {
 
-class Sealer {
+class IcrcSealer {
  public:
-  Sealer() = default;
+  IcrcSealer() = default;
   /// RoCEv2 only. The header's identification is ignored, as are the fields that the ICRC does not cover.
-  explicit Sealer(const RoceHeader& header) : header_(header), v4_(header.is_ipv4()) {}
+  explicit IcrcSealer(const RoceHeader& header) : header_(header), v4_(header.is_ipv4()) {}
 
   /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is
   /// IPv4's.
@@ -39,19 +39,19 @@ class Sealer {
 
  private:
   /// The state that packets of one length share.
-  struct Share {
+  struct LengthState {
     std::size_t size = 0;    // 0: none yet
     std::uint32_t head = 0;  // CRC-32 of all before the BTH, with the identification 0
     // State of the last packet; the next packet of a message often begins in the same way.
     std::uint32_t begun = 0;   // CRC-32 up to and including the first 8 octets of the BTH
     std::uint64_t begins = 0;  // those 8 octets
   };
-  Share& place_of(std::size_t size) { return shares_[(size >> 2 ^ size >> 4) % shares_.size()]; }
-  void begin(Share& share, std::size_t size, std::uint64_t begins);
+  LengthState& place_of(std::size_t size) { return shares_[(size >> 2 ^ size >> 4) % shares_.size()]; }
+  void begin(LengthState& share, std::size_t size, std::uint64_t begins);
 
   RoceHeader header_{};
   bool v4_ = false;
-  std::array<Share, 8> shares_{};
+  std::array<LengthState, 8> shares_{};
 };
 
 }  // namespace parley::wire::ib

@@ -208,23 +208,24 @@ void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std
 }
 
 // As find_missing_marker() for the leading marker of an FPDU: the ULPDU_Length is at its place.
-FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
+FpduWalker::LeadingMarker FpduWalker::leading_marker(WalkedFpdu& out) {
   constexpr std::uint32_t probe = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN;
-  if (markers_ != Known::yes || crc_ != Known::yes || base_ % marker_interval != 0 || doubtful_) return Lead::there;
-  if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? Lead::there : Lead::wait;
+  if (markers_ != Known::yes || crc_ != Known::yes || base_ % marker_interval != 0 || doubtful_)
+    return LeadingMarker::there;
+  if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? LeadingMarker::there : LeadingMarker::wait;
   Reader r(view(base_, PARLEY_MPA_LEN_LEN));
   const std::uint32_t length = r.be16();  // RFC 5044 §4.3: 0 in a marker; the FPDUPTR is 0 here, too
-  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Lead::there;
-  if (size() < probe) return ended_ ? Lead::there : Lead::wait;
+  if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return LeadingMarker::there;
+  if (size() < probe) return ended_ ? LeadingMarker::there : LeadingMarker::wait;
   if (unknown_in(base_, base_ + probe) || Reader(view(base_ + PARLEY_MPA_LEN_LEN, 1)).u8() == 0 ||
       !plausible_segment(view(base_ + PARLEY_MPA_LEN_LEN, probe - 2)))
-    return Lead::there;
+    return LeadingMarker::there;
   const std::uint32_t total = size_without(base_, length, base_);
-  if (size() < total) return ended_ ? Lead::there : Lead::wait;
+  if (size() < total) return ended_ ? LeadingMarker::there : LeadingMarker::wait;
   const std::uint64_t crc_at = base_ + total - PARLEY_MPA_CRC_LEN;
   Reader crc(view(crc_at, PARLEY_MPA_CRC_LEN));
   if (unknown_in(base_, base_ + total) || crc.le32() != mpa::crc32c(view(base_, total - PARLEY_MPA_CRC_LEN)))
-    return Lead::there;
+    return LeadingMarker::there;
   out.position = out.missing_marker = base_;
   out.marker_missing = true;
   out.crc = WalkedFpdu::Crc::bad;  // for a receiver, which expects the marker
@@ -235,7 +236,7 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   strip_markers(base_ + marker_interval, base_, crc_at, out);
   out.ulpdu = ConstBytes(scratch_).first(length);
   out.known = length;
-  return Lead::missing;
+  return LeadingMarker::missing;
 }
 
 void FpduWalker::lose(std::uint64_t candidate) {
@@ -301,9 +302,9 @@ bool FpduWalker::step(FpduSink& sink) {
   }
   const bool markers = markers_ == Known::yes;
   WalkedFpdu f;
-  const Lead lead = leading_marker(f);
-  if (lead == Lead::wait) return false;
-  if (lead == Lead::missing) {
+  const LeadingMarker lead = leading_marker(f);
+  if (lead == LeadingMarker::wait) return false;
+  if (lead == LeadingMarker::missing) {
     const std::uint64_t next = base_ + f.wire_octets;
     sink.fpdu(f);
     consume(next);

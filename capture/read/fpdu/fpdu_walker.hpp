@@ -119,8 +119,8 @@ class FpduWalker {
   void lose(std::uint64_t candidate);
   bool dispel(WalkedFpdu& f, Known crc_before);
   bool startup_here(FpduSink& sink, bool& wait);
-  enum class Lead : std::uint8_t { there, missing, wait };
-  Lead leading_marker(WalkedFpdu& out);
+  enum class LeadingMarker : std::uint8_t { there, missing, wait };
+  LeadingMarker leading_marker(WalkedFpdu& out);
   static std::uint32_t size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted);
   void find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop, WalkedFpdu& out) const;
   bool resync(FpduSink& sink);

@@ -58,12 +58,12 @@ bool right_crc(ConstBytes fpdu) {
 /// `phase`: see ProvenFpdu.
 void try_reading(ConstBytes in, std::uint32_t length, bool markers, std::uint32_t phase, FpduProof& proof) {
   const std::uint32_t total = FpduWalker::wire_size(phase, length, markers);
-  if (proof.is == FpduProof::Is::proven) return;
+  if (proof.is == FpduProof::Outcome::proven) return;
   if (in.size() < total) {
-    proof.is = FpduProof::Is::more;
+    proof.is = FpduProof::Outcome::more;
     proof.wanted = std::max(proof.wanted, total);
   } else if (right_crc(in.first(total))) {
-    proof = {FpduProof::Is::proven, 0, {markers, phase, true}};
+    proof = {FpduProof::Outcome::proven, 0, {markers, phase, true}};
   }
 }
 
@@ -102,21 +102,21 @@ FpduProof prove_fpdu(ConstBytes in) {
 }
 
 void PickUps::drop(Watches::iterator watch) {
-  for (const Kept& k : watch->segments) kept_ -= k.octets.size();
+  for (const KeptSegment& k : watch->segments) kept_ -= k.octets.size();
   by_ends_[watch->from].erase(watch->key);
   watches_.erase(watch);
 }
 
 void PickUps::keep(Watched& w, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
-  Kept& k = w.segments.emplace_back(Kept{t, Bytes(t.payload.begin(), t.payload.end()), frame, at});
+  KeptSegment& k = w.segments.emplace_back(KeptSegment{t, Bytes(t.payload.begin(), t.payload.end()), frame, at});
   k.segment.payload = k.octets;
   kept_ += k.octets.size();
   w.have += k.octets.size();
   w.next_seq = t.seq + t.length;
 }
 
-PickUps::Found PickUps::segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t,
-                                std::uint64_t frame, Instant at) {
+PickUps::PickUp PickUps::segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t,
+                                 std::uint64_t frame, Instant at) {
   if (t.length == 0 || t.syn() || t.rst()) return {};
   const bool whole = t.payload.size() == t.length;
   if (const auto known = watches_.empty() ? by_ends_[from].end() : by_ends_[from].find(key);
@@ -128,12 +128,12 @@ PickUps::Found PickUps::segment(const ConnectionKey& key, unsigned from, const w
     if (next && watch->have < watch->wanted) return {};
     if (next) {
       Bytes all;
-      for (const Kept& k : watch->segments) all.insert(all.end(), k.octets.begin(), k.octets.end());
+      for (const KeptSegment& k : watch->segments) all.insert(all.end(), k.octets.begin(), k.octets.end());
       const FpduProof proof = prove_fpdu(all);
       watch->wanted = proof.wanted;
-      if (proof.is == FpduProof::Is::more) return {};
-      if (proof.is == FpduProof::Is::proven) {
-        Found found{{}, proof.fpdu};
+      if (proof.is == FpduProof::Outcome::more) return {};
+      if (proof.is == FpduProof::Outcome::proven) {
+        PickUp found{{}, proof.fpdu};
         kept_ -= watch->have;
         watch->have = 0;
         found.segments.swap(watch->segments);
@@ -144,12 +144,12 @@ PickUps::Found PickUps::segment(const ConnectionKey& key, unsigned from, const w
     drop(watch);  // not an FPDU, or octets of it are missing
   }
   const FpduProof proof = prove_fpdu(t.payload);
-  if (proof.is == FpduProof::Is::none) return {};
+  if (proof.is == FpduProof::Outcome::none) return {};
   Watched w;
   w.key = key;
   w.from = from;
   keep(w, t, frame, at);
-  if (proof.is == FpduProof::Is::proven) {
+  if (proof.is == FpduProof::Outcome::proven) {
     kept_ -= w.have;
     return {std::move(w.segments), proof.fpdu};
   }

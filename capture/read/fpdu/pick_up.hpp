@@ -32,8 +32,8 @@ struct ProvenFpdu {
 };
 
 struct FpduProof {
-  enum class Is : std::uint8_t { none, more, proven };
-  Is is = Is::none;
+  enum class Outcome : std::uint8_t { none, more, proven };
+  Outcome is = Outcome::none;
   std::uint32_t wanted = 0;  ///< more: the octets needed to decide
   ProvenFpdu fpdu;
 };
@@ -44,19 +44,19 @@ bool plausible_fpdu(ConstBytes in);
 
 class PickUps {
  public:
-  struct Kept {
+  struct KeptSegment {
     wire::TcpSegmentView segment;  ///< its payload refers to `octets`
     Bytes octets;
     std::uint64_t frame = 0;
     Instant at{};
   };
-  struct Found {
-    std::vector<Kept> segments;  ///< in order; empty: no FPDU is proven (yet)
+  struct PickUp {
+    std::vector<KeptSegment> segments;  ///< in order; empty: no FPDU is proven (yet)
     ProvenFpdu fpdu;
   };
   /// Examines a segment of a connection that is not followed.
-  Found segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame,
-                Instant at);
+  PickUp segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame,
+                 Instant at);
 
  private:
   struct Watched {
@@ -64,7 +64,7 @@ class PickUps {
     unsigned from = 0;
     std::uint32_t next_seq = 0;
     std::size_t have = 0, wanted = 0;
-    std::vector<Kept> segments;
+    std::vector<KeptSegment> segments;
   };
   using Watches = std::list<Watched>;                // the oldest first
   static constexpr std::size_t watched_max = 64;     // few segments of other traffic look like the start of an FPDU

@@ -11,10 +11,10 @@
 
 namespace parley::capture {
 
-using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
 using wire::ib::CmRep;
 using wire::ib::CmReq;
+using wire::ib::CmSubject;
 using wire::ib::Departure;
 
 namespace {
@@ -90,9 +90,9 @@ CmIds ids_of(const wire::ib::CmMessage& message) {
 }
 
 std::optional<Side> sender_of(const wire::ib::CmMessage& message) {
-  const auto about = [](CmAbout what) -> std::optional<Side> {
-    if (what == CmAbout::req) return Side::responder;
-    if (what == CmAbout::rep) return Side::initiator;
+  const auto about = [](CmSubject what) -> std::optional<Side> {
+    if (what == CmSubject::req) return Side::responder;
+    if (what == CmSubject::rep) return Side::initiator;
     return std::nullopt;
   };
   switch (message.type()) {
@@ -116,19 +116,19 @@ CmExchange::Sendings& CmExchange::sendings_of(CmMessageType type, Side from) {
   return sendings_[std::min(at, sendings_.size() - 1)][index_of(from)];
 }
 
-bool CmExchange::is_copy(const Sendings& s, const CmSeen& m) {
+bool CmExchange::is_copy(const Sendings& s, const CapturedCm& m) {
   for (std::size_t i = 0; i < std::min<std::size_t>(s.count, s.psns.size()); ++i)
     if (s.psns[i] == m.psn) return true;
   return false;
 }
 
-void CmExchange::count(Sendings& s, const CmSeen& m) {
+void CmExchange::count(Sendings& s, const CapturedCm& m) {
   s.psns[s.count % s.psns.size()] = m.psn;
   if (s.count++ == 0) s.first = m.ref;
   s.last = m.ref;
 }
 
-bool CmExchange::message(Side from, const CmSeen& m) {
+bool CmExchange::message(Side from, const CapturedCm& m) {
   Sendings& sendings = sendings_of(m.message.type(), from);
   if (is_copy(sendings, m)) return false;
   check_restart(from, m);
@@ -190,7 +190,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
 }
 
 /// Whether a retransmitted REQ may be between the responder's last message and this one, in the capture or missing.
-bool CmExchange::asked_again(const CmSeen& m) {
+bool CmExchange::asked_again(const CapturedCm& m) {
   // An ID from the initiator may be older than the capture. A DREP may be about a connection unknown to its sender.
   if (!answered_) return true;
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
@@ -202,13 +202,13 @@ bool CmExchange::asked_again(const CmSeen& m) {
 }
 
 /// Whether this is a late REP of an earlier answer of the responder.
-bool CmExchange::is_of_before(const CmSeen& rep) const {
+bool CmExchange::is_of_before(const CapturedCm& rep) const {
   return restarted_ && rep_ != nullptr && ids_of(rep.message).local != rep_->local_comm_id;
 }
 
 /// The connection is over, and a REQ may have followed. Then a DREQ or DREP may belong to the next connection, whose
 /// REP is captured later or missing.
-bool CmExchange::may_be_next(const CmSeen& m) const {
+bool CmExchange::may_be_next(const CapturedCm& m) const {
   const bool ends = m.message.type() == CmMessageType::dreq || m.message.type() == CmMessageType::drep;
   if (!ends || restarted_ || req_ == nullptr || !ended()) return false;
   const Sendings& req = sendings_[0][index_of(Side::initiator)];
@@ -217,7 +217,7 @@ bool CmExchange::may_be_next(const CmSeen& m) const {
 }
 
 // IBA §12.9: a restarted peer has lost its state, and takes a retransmitted REQ for a new one.
-void CmExchange::check_restart(Side from, const CmSeen& m) {
+void CmExchange::check_restart(Side from, const CapturedCm& m) {
   auto& known = ids_[index_of(Side::responder)];
   const CmIds ids = ids_of(m.message);
   if (ids_exchanged(from, ids)) return;
@@ -250,7 +250,7 @@ bool CmExchange::ids_exchanged(Side from, const CmIds& ids) const {
   return !mine || ids.remote == *mine;
 }
 
-void CmExchange::remember_wrong(Side from, const CmSeen& m) {
+void CmExchange::remember_wrong(Side from, const CapturedCm& m) {
   const CmMessageType type = m.message.type();
   if (type != CmMessageType::dreq && type != CmMessageType::lap) return;
   auto& wrong = wrong_ids_[index_of(from)];
@@ -259,7 +259,7 @@ void CmExchange::remember_wrong(Side from, const CmSeen& m) {
 }
 
 /// IBA §12.9: a DREQ that belongs to no connection is answered by a DREP with the IDs that it has.
-bool CmExchange::answers_wrong(Side from, const CmSeen& m) const {
+bool CmExchange::answers_wrong(Side from, const CapturedCm& m) const {
   const CmMessageType type = m.message.type();
   if (type != CmMessageType::drep && type != CmMessageType::apr) return false;
   const CmIds ids = ids_of(m.message);
@@ -270,7 +270,7 @@ bool CmExchange::answers_wrong(Side from, const CmSeen& m) const {
 }
 
 // IBA §12.6: each message has the communication IDs that its sender and its receiver have chosen.
-void CmExchange::check_ids(Side from, const CmSeen& m) {
+void CmExchange::check_ids(Side from, const CapturedCm& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
     ids_[0] = ids_of(m.message).local;
     return;
@@ -282,7 +282,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (reject != nullptr && reject->reason == wire::ib::CmReject::invalid_comm_id) return;
   // IBA §12.6.6: a busy responder may send an MRA before it has chosen a communication ID.
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
-  const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
+  const bool busy = mra != nullptr && mra->about == wire::ib::CmSubject::req && from == Side::responder;
   if (answers_wrong(from, m)) return;
   if (ids_exchanged(from, ids)) {
     findings_.report(IbRule::cm_comm_id, m.ref.frame, from,
@@ -314,7 +314,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
 }
 
 // IBA §12.6: reserved fields are 0 on send and ignored on receive.
-void CmExchange::check_reserved(Side from, const CmSeen& m) {
+void CmExchange::check_reserved(Side from, const CapturedCm& m) {
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> again{};
   m.message.emit(again);
   const auto [theirs, ours] = std::mismatch(m.mad.begin(), m.mad.end(), again.begin(), again.end());
@@ -324,7 +324,7 @@ void CmExchange::check_reserved(Side from, const CmSeen& m) {
                                to_string(m.message.type()), theirs - m.mad.begin(), *theirs));
 }
 
-void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
+void CmExchange::check_early(Side from, const CapturedCm& m, const Sendings& before, std::uint8_t timeout) {
   if (before.count == 0) return;
   const Duration due = least_wait(timeout), since = m.ref.at - before.last.at;
   if (since < Duration{0}) return;
@@ -348,7 +348,7 @@ void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before,
                   duration_text(since), before.last.frame, duration_text(wire::ib::timeout_of(timeout))));
 }
 
-void CmExchange::handle_req(Side from, const CmSeen& m, const CmReq& req) {
+void CmExchange::handle_req(Side from, const CapturedCm& m, const CmReq& req) {
   req_since_rej_ = true;
   if (req_) {
     if (!(*req_ == req))
@@ -378,7 +378,7 @@ void CmExchange::handle_req(Side from, const CmSeen& m, const CmReq& req) {
   check_req(from, m, req);
 }
 
-void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
+void CmExchange::check_req(Side from, const CapturedCm& m, const CmReq& req) {
   if (octets_of_mtu(req.path_mtu) == 0)
     findings_.report(IbRule::cm_path_mtu, m.ref.frame, from,
                      fmt::format("'s REQ has path MTU {}; 1 to 5 are 256 to 4096 octets", req.path_mtu));
@@ -398,7 +398,7 @@ void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
 }
 
 // IBA Annex A11: the header of the RDMA IP CM service. Its rule is not an error: Linux AF_IB sockets omit the header.
-void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data) {
+void CmExchange::check_cma(Side from, const CapturedCm& m, std::uint64_t service_id, ConstBytes private_data) {
   const auto service = wire::ib::cma_service_of(service_id);
   if (!service || (service->space != wire::ib::PortSpace::tcp && service->space != wire::ib::PortSpace::udp)) return;
   const auto header = wire::ib::CmaHeader::parse(private_data);
@@ -421,7 +421,7 @@ void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id,
   differs(header->destination, m.network->destination, "destination");
 }
 
-void CmExchange::handle_rep(Side from, const CmSeen& m, const CmRep& rep) {
+void CmExchange::handle_rep(Side from, const CapturedCm& m, const CmRep& rep) {
   if (rej_.frame != 0 && !req_since_rej_ && m.ref.at - rej_.at >= same_moment)
     findings_.report(
         IbRule::cm_after_rej, m.ref.frame, from,
@@ -460,7 +460,7 @@ void CmExchange::handle_rep(Side from, const CmSeen& m, const CmRep& rep) {
   report_early_rtu(m);
 }
 
-void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
+void CmExchange::check_rep(Side from, const CapturedCm& m, const CmRep& rep) {
   const bool xrc = seen_.qp == IbQp::xrc;
   const std::uint32_t qpn = xrc ? rep.local_eecn : rep.local_qpn;
   if (req_ && !is_usable_qpn(qpn))

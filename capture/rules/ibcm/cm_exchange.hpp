@@ -20,7 +20,7 @@ namespace parley::capture {
 inline constexpr std::uint32_t first_free_qpn = 2;
 
 /// A CM message in the capture.
-struct CmSeen {
+struct CapturedCm {
   FrameRef ref;
   wire::ib::CmMessage message;
   ConstBytes mad;
@@ -51,7 +51,7 @@ class CmExchange {
   CmExchange(IbFindings& findings, IbSeen& seen) : findings_(findings), seen_(seen) {}
 
   /// Takes a message. False: it is a duplicate in the capture (same PSN).
-  bool message(Side from, const CmSeen& m);
+  bool message(Side from, const CapturedCm& m);
   /// No message so far shows which side is the initiator; the sides are assumed.
   bool sides_assumed() const { return !req_ && !rep_ && !sidr_req_ && !sidr_rep_ && rtu_.frame == 0; }
   const std::optional<std::uint32_t>& id(Side side) const { return ids_[index_of(side)]; }
@@ -84,45 +84,45 @@ class CmExchange {
     std::array<std::uint32_t, 4> psns{};  // of the last 4
   };
   Sendings& sendings_of(wire::ib::CmMessageType type, Side from);
-  static bool is_copy(const Sendings& s, const CmSeen& m);
-  static void count(Sendings& s, const CmSeen& m);
+  static bool is_copy(const Sendings& s, const CapturedCm& m);
+  static void count(Sendings& s, const CapturedCm& m);
 
   /// The sender of the REQ is the initiator. Without a REQ the sides are assumed. Then, if two messages contradict each
   /// other, it is not known which one is wrong.
   bool roles_known() const { return req_ != nullptr; }
-  bool asked_again(const CmSeen& m);
-  bool is_of_before(const CmSeen& rep) const;
-  bool may_be_next(const CmSeen& m) const;
-  bool may_be_of_next_answer(Side from, const CmSeen& m) const;
-  void check_restart(Side from, const CmSeen& m);
+  bool asked_again(const CapturedCm& m);
+  bool is_of_before(const CapturedCm& rep) const;
+  bool may_be_next(const CapturedCm& m) const;
+  bool may_be_of_next_answer(Side from, const CapturedCm& m) const;
+  void check_restart(Side from, const CapturedCm& m);
   bool ids_exchanged(Side from, const CmIds& ids) const;
-  void check_ids(Side from, const CmSeen& m);
-  void remember_wrong(Side from, const CmSeen& m);
-  bool answers_wrong(Side from, const CmSeen& m) const;
-  void check_transaction(Side from, const CmSeen& m);
-  void check_codes(Side from, const CmSeen& m);
-  void check_null_ids(Side from, const CmSeen& m);
-  void check_late_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
-  void check_unasked_rtu(const CmSeen& rtu);
-  void check_after_own_end(Side from, const CmSeen& m);
-  void check_rep_count(const CmSeen& m);
+  void check_ids(Side from, const CapturedCm& m);
+  void remember_wrong(Side from, const CapturedCm& m);
+  bool answers_wrong(Side from, const CapturedCm& m) const;
+  void check_transaction(Side from, const CapturedCm& m);
+  void check_codes(Side from, const CapturedCm& m);
+  void check_null_ids(Side from, const CapturedCm& m);
+  void check_late_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej);
+  void check_unasked_rtu(const CapturedCm& rtu);
+  void check_after_own_end(Side from, const CapturedCm& m);
+  void check_rep_count(const CapturedCm& m);
   void report_unanswered_dreqs();
-  void check_reserved(Side from, const CmSeen& m);
-  void handle_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
-  void check_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
-  void check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data);
-  void handle_rep(Side from, const CmSeen& m, const wire::ib::CmRep& rep);
-  void check_rep(Side from, const CmSeen& m, const wire::ib::CmRep& rep);
-  void handle_rtu(const CmSeen& m);
-  void handle_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra);
-  void handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
-  void check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  void check_reserved(Side from, const CapturedCm& m);
+  void handle_req(Side from, const CapturedCm& m, const wire::ib::CmReq& req);
+  void check_req(Side from, const CapturedCm& m, const wire::ib::CmReq& req);
+  void check_cma(Side from, const CapturedCm& m, std::uint64_t service_id, ConstBytes private_data);
+  void handle_rep(Side from, const CapturedCm& m, const wire::ib::CmRep& rep);
+  void check_rep(Side from, const CapturedCm& m, const wire::ib::CmRep& rep);
+  void handle_rtu(const CapturedCm& m);
+  void handle_mra(Side from, const CapturedCm& m, const wire::ib::CmMra& mra);
+  void handle_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej);
+  void check_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej);
   bool is_last_rej(Side from, const wire::ib::CmRej& rej) const;
-  void handle_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq);
-  void handle_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req);
-  void handle_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep);
-  void check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout);
-  void report_early_rtu(const CmSeen& rep);
+  void handle_dreq(Side from, const CapturedCm& m, const wire::ib::CmDreq& dreq);
+  void handle_sidr_req(Side from, const CapturedCm& m, const wire::ib::CmSidrReq& req);
+  void handle_sidr_rep(Side from, const CapturedCm& m, const wire::ib::CmSidrRep& rep);
+  void check_early(Side from, const CapturedCm& m, const Sendings& before, std::uint8_t timeout);
+  void report_early_rtu(const CapturedCm& rep);
 
   IbFindings& findings_;
   IbSeen& seen_;
@@ -154,7 +154,7 @@ class CmExchange {
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_of_rep_;  // by the initiator
   struct LastRej {
-    wire::ib::CmAbout about{};
+    wire::ib::CmSubject about{};
     wire::ib::CmReject reason{};
   };
   std::array<std::optional<LastRej>, 2> last_rejs_{};

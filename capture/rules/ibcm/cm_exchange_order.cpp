@@ -9,11 +9,11 @@
 
 namespace parley::capture {
 
-using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
+using wire::ib::CmSubject;
 
 // IBA §12.6.4: an answer has the transaction ID of its request.
-void CmExchange::check_transaction(Side from, const CmSeen& m) {
+void CmExchange::check_transaction(Side from, const CapturedCm& m) {
   const std::uint64_t told = m.message.transaction_id;
   const auto tell = [&](std::uint64_t due, std::string_view whose) {
     if (told != due)
@@ -24,7 +24,7 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
   const bool of_other =
-      (mra != nullptr && mra->about == CmAbout::other) || (rej != nullptr && rej->about == CmAbout::other);
+      (mra != nullptr && mra->about == CmSubject::other) || (rej != nullptr && rej->about == CmSubject::other);
   switch (m.message.type()) {
     case CmMessageType::rep:
     case CmMessageType::rtu:
@@ -48,7 +48,7 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
 }
 
 /// Whether the initiator may be replying to another answer to its REQ, which is captured later or missing.
-bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
+bool CmExchange::may_be_of_next_answer(Side from, const CapturedCm& m) const {
   if (from != Side::initiator || !req_) return false;
   const Sendings& req = sendings_[0][index_of(Side::initiator)];
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
@@ -56,14 +56,14 @@ bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
 }
 
 // Checks assigned values. check_rej() checks the reason of a REJ.
-void CmExchange::check_codes(Side from, const CmSeen& m) {
+void CmExchange::check_codes(Side from, const CapturedCm& m) {
   const auto tell = [&](std::string_view field, int code) {
     findings_.report(
         IbRule::cm_unassigned, m.ref.frame, from,
         fmt::format("'s {} has the {} {}, which is not assigned", to_string(m.message.type()), field, code));
   };
-  const auto about = [&](CmAbout what) {
-    if (what > CmAbout::other) tell("message number", static_cast<int>(what));
+  const auto about = [&](CmSubject what) {
+    if (what > CmSubject::other) tell("message number", static_cast<int>(what));
   };
   if (const auto* mra = std::get_if<wire::ib::CmMra>(&m.message.body)) about(mra->about);
   if (const auto* rej = std::get_if<wire::ib::CmRej>(&m.message.body)) about(rej->about);
@@ -72,7 +72,7 @@ void CmExchange::check_codes(Side from, const CmSeen& m) {
 }
 
 // IBA §12.9: a side that has rejected the REP, or has sent a DREP, sends no further RTU or REP.
-void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
+void CmExchange::check_after_own_end(Side from, const CapturedCm& m) {
   const CmMessageType type = m.message.type();
   const bool rtu = type == CmMessageType::rtu && from == Side::initiator;
   const bool rep = type == CmMessageType::rep && from == Side::responder;
@@ -91,7 +91,7 @@ void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
 }
 
 // IBA §12.6.5: Max CM Retries also limits the REP. In addition, each retransmitted REQ may be answered again.
-void CmExchange::check_rep_count(const CmSeen& m) {
+void CmExchange::check_rep_count(const CapturedCm& m) {
   if (!req_) return;
   const std::uint64_t asked = std::max<std::uint64_t>(sendings_of(CmMessageType::req, Side::initiator).count, 1);
   const std::uint64_t sent = sendings_of(CmMessageType::rep, Side::responder).count;
@@ -114,14 +114,14 @@ void CmExchange::report_unanswered_dreqs() {
 
 bool follows_rep(const wire::ib::CmMessage& message) {
   const CmMessageType type = message.type();
-  if (const auto* mra = std::get_if<wire::ib::CmMra>(&message.body)) return mra->about == CmAbout::rep;
-  if (const auto* rej = std::get_if<wire::ib::CmRej>(&message.body)) return rej->about == CmAbout::rep;
+  if (const auto* mra = std::get_if<wire::ib::CmMra>(&message.body)) return mra->about == CmSubject::rep;
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&message.body)) return rej->about == CmSubject::rep;
   return type == CmMessageType::rtu || type == CmMessageType::dreq || type == CmMessageType::drep ||
          type == CmMessageType::lap;
 }
 
 // IBA §12.6: a communication ID of 0 means that there is none, which only a REJ, an MRA, or an answer to such an ID can have.
-void CmExchange::check_null_ids(Side from, const CmSeen& m) {
+void CmExchange::check_null_ids(Side from, const CapturedCm& m) {
   const CmMessageType type = m.message.type();
   const bool names_both = type == CmMessageType::rep || type == CmMessageType::rtu || type == CmMessageType::dreq;
   if (type != CmMessageType::req && !names_both) return;
@@ -150,9 +150,9 @@ bool may_be_late(wire::ib::CmReject reason) {
 }  // namespace
 
 // IBA §12.9: a REQ is rejected in place of a REP, and a REP in place of an RTU.
-void CmExchange::check_late_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
-  const bool of_req = rej.about == CmAbout::req && from == Side::responder;
-  const bool of_rep = rej.about == CmAbout::rep && from == Side::initiator;
+void CmExchange::check_late_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej) {
+  const bool of_req = rej.about == CmSubject::req && from == Side::responder;
+  const bool of_rep = rej.about == CmSubject::rep && from == Side::initiator;
   if (restarted_ || (!of_req && !of_rep) || may_be_late(rej.reason)) return;
   const CmMessageType own = of_req ? CmMessageType::rep : CmMessageType::rtu;
   const Sendings& sent = sendings_of(own, from);
@@ -172,7 +172,7 @@ void CmExchange::check_late_rej(Side from, const CmSeen& m, const wire::ib::CmRe
 }
 
 // IBA §12.9: the RTU answers a REP. A REJ of the REQ and a REP exclude each other.
-void CmExchange::check_unasked_rtu(const CmSeen& rtu) {
+void CmExchange::check_unasked_rtu(const CapturedCm& rtu) {
   if (restarted_ || rep_ || rej_.frame == 0 || req_since_rej_ || rtu.ref.at - rej_.at < paths_apart) return;
   findings_.report(IbRule::cm_rtu_unasked, rtu.ref.frame, Side::initiator,
                    fmt::format(" sent an RTU after the REJ of its REQ (frame {}); no REP is between them", rej_.frame));

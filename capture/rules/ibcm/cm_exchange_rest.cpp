@@ -10,9 +10,9 @@
 
 namespace parley::capture {
 
-using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
 using wire::ib::CmReject;
+using wire::ib::CmSubject;
 
 namespace {
 
@@ -28,14 +28,14 @@ bool only_of_req(CmReject reason) {
 
 // rep.before: the PSNs prove that the responder's GSI sent no packet between that one and this REP. An RTU between the
 // two was sent before there was a REP (IBA §12.9).
-void CmExchange::report_early_rtu(const CmSeen& rep) {
+void CmExchange::report_early_rtu(const CapturedCm& rep) {
   if (restarted_) return;  // the RTU may be for an earlier answer
   if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
   findings_.report(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                    fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
 }
 
-void CmExchange::handle_rtu(const CmSeen& m) {
+void CmExchange::handle_rtu(const CapturedCm& m) {
   if (rtu_.frame != 0) return;
   check_unasked_rtu(m);
   rtu_ = m.ref;
@@ -43,13 +43,13 @@ void CmExchange::handle_rtu(const CmSeen& m) {
   if (seen_.rep_frame != 0) seen_.ready = m.ref.at - rep_first_.at;
 }
 
-void CmExchange::handle_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra) {
+void CmExchange::handle_mra(Side from, const CapturedCm& m, const wire::ib::CmMra& mra) {
   const auto due = sender_of(m.message);
   // IBA §12.6.6: the receiver of a message sends an MRA about it.
   if (due && *due != from && roles_known())
     findings_.report(IbRule::cm_mra_about, m.ref.frame, from,
                      fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
-  if (mra.about == (from == Side::responder ? CmAbout::req : CmAbout::rep)) {
+  if (mra.about == (from == Side::responder ? CmSubject::req : CmSubject::rep)) {
     const Duration asked = least_wait(mra.service_timeout);
     Mra& about = mras_[index_of(other(from))];
     about = {m.ref, mra.service_timeout, std::min(asked, about.shortest.value_or(asked))};
@@ -61,7 +61,7 @@ void CmExchange::handle_mra(Side from, const CmSeen& m, const wire::ib::CmMra& m
                              duration_text(wire::ib::timeout_of(mra.service_timeout)), to_string(mra.about)));
 }
 
-void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+void CmExchange::check_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej) {
   const auto due = sender_of(m.message);
   // IBA §12.6.7: a REJ rejects a message of the peer.
   if (due && *due != from && roles_known())
@@ -70,10 +70,10 @@ void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& re
   if (to_string(rej.reason) == "unassigned reason")
     findings_.report(IbRule::cm_rej_unassigned, m.ref.frame, from,
                      fmt::format("'s REJ has the reason {}, which is not assigned", static_cast<int>(rej.reason)));
-  else if (rej.reason == CmReject::invalid_comm_id && rej.about == CmAbout::req)
+  else if (rej.reason == CmReject::invalid_comm_id && rej.about == CmSubject::req)
     findings_.report(IbRule::cm_rej_unknown_id, m.ref.frame, from,
                      "'s REJ of the REQ has reason 6 (invalid communication ID); a REQ names no ID of its receiver");
-  else if (only_of_req(rej.reason) && rej.about != CmAbout::req)
+  else if (only_of_req(rej.reason) && rej.about != CmSubject::req)
     findings_.report(IbRule::cm_rej_reason, m.ref.frame, from,
                      fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
                                  to_string(rej.reason)));
@@ -83,10 +83,10 @@ void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& re
                                  rej.info_length, PARLEY_IBCM_INFO_LEN));
 }
 
-void CmExchange::handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
+void CmExchange::handle_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej) {
   check_rej(from, m, rej);
   check_late_rej(from, m, rej);
-  if (rej.about == CmAbout::req && from == Side::responder) {
+  if (rej.about == CmSubject::req && from == Side::responder) {
     rej_ = m.ref;
     req_since_rej_ = false;
     // IBA §12.6.7.2: reason 9 is for an invalid transport service type.
@@ -96,7 +96,7 @@ void CmExchange::handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& r
       findings_.departs(wire::ib::Departure::rejects_service_type, m.ref.frame, from,
                         " rejected a transport service type as its program (28), not as what it is (9)");
   }
-  if (rej.about == CmAbout::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
+  if (rej.about == CmSubject::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
   // A connection that was established and has ended was not rejected, even if a late REQ gets a REJ.
   const bool again = is_last_rej(from, rej);
   last_rejs_[index_of(from)] = LastRej{rej.about, rej.reason};
@@ -111,11 +111,11 @@ void CmExchange::handle_rej(Side from, const CmSeen& m, const wire::ib::CmRej& r
   findings_.note(
       m.ref.frame, from,
       fmt::format("the {} rejected {}: {}", to_string(from),
-                  rej.about == CmAbout::other ? "the connection" : "the " + std::string(to_string(rej.about)),
+                  rej.about == CmSubject::other ? "the connection" : "the " + std::string(to_string(rej.about)),
                   seen.details()));
   if (seen_.reject) return;
   seen_.reject = std::move(seen);
-  if (rej.about == CmAbout::req && from == Side::responder && req_ && !rep_) {
+  if (rej.about == CmSubject::req && from == Side::responder && req_ && !rep_) {
     seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
     seen_.reply_rejects = true;
   }
@@ -127,7 +127,7 @@ bool CmExchange::is_last_rej(Side from, const wire::ib::CmRej& rej) const {
   return last && last->about == rej.about && last->reason == rej.reason;
 }
 
-void CmExchange::handle_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {
+void CmExchange::handle_dreq(Side from, const CapturedCm& m, const wire::ib::CmDreq& dreq) {
   FrameRef& left = left_[index_of(from)];
   if (left.frame == 0) left = m.ref;
   if (seen_.dreq_frame == 0) seen_.dreq_frame = m.ref.frame;
@@ -142,7 +142,7 @@ void CmExchange::handle_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq&
   if (!theirs) theirs = dreq.remote_qpn;
 }
 
-void CmExchange::handle_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req) {
+void CmExchange::handle_sidr_req(Side from, const CapturedCm& m, const wire::ib::CmSidrReq& req) {
   seen_.sidr = true;
   seen_.qp = IbQp::ud;
   if (sidr_req_) {
@@ -159,7 +159,7 @@ void CmExchange::handle_sidr_req(Side from, const CmSeen& m, const wire::ib::CmS
   check_cma(from, m, req.service_id, req.private_data);
 }
 
-void CmExchange::handle_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep) {
+void CmExchange::handle_sidr_rep(Side from, const CapturedCm& m, const wire::ib::CmSidrRep& rep) {
   seen_.sidr = true;
   seen_.qp = IbQp::ud;
   const bool valid = rep.status == wire::ib::SidrStatus::valid;

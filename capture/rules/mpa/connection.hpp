@@ -189,7 +189,7 @@ class MpaConnection : SetUpState {
   void startup_behind(Half& h, const wire::MpaFrameView& v, ConstBytes octets);
   void rtr_frame_seen(const Half& h, StartupSeen seen);
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
-  void accuse_extra_octets(Half& h);
+  void report_extra_octets(Half& h);
   void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
 
   // connection_again.cpp: another set-up after a rejection

@@ -42,10 +42,10 @@ void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) 
   if (h.extra.octets == 0) h.extra.ref = ref, h.extra.first_octets = n;
   h.extra.octets += n;
   // If the capture lacks the beginning of the other direction, the Reply may be there.
-  if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
+  if (peer_of(h).tcp.from_syn()) report_extra_octets(h);
 }
 
-void MpaConnection::accuse_extra_octets(Half& h) {
+void MpaConnection::report_extra_octets(Half& h) {
   // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
   if (std::exchange(h.extra.reported, true)) return;
   findings_.add(h.extra.ref.frame, Side::initiator, Rule::mpa_octets_before_reply,

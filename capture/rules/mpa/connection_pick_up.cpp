@@ -62,7 +62,7 @@ bool MpaConnection::may_lack_set_up() const {
 void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
   if (h.evidence.markers_settled) return;
   const FpduProof proof = prove_fpdu(in);
-  if (proof.is != FpduProof::Is::proven || !proof.fpdu.markers) return;
+  if (proof.is != FpduProof::Outcome::proven || !proof.fpdu.markers) return;
   crc_ = Known::yes;
   h.evidence.markers_settled = true;
   h.walker.start_inside(crc_, true, proof.fpdu.phase);

@@ -216,7 +216,7 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
   facts_.may_refuse = may_refuse(facts_.request, seen);
   facts_.reply = std::move(seen);
-  if (initiator.extra.octets > 0 && initiator.extra.ref.peer_received <= h.head.at) accuse_extra_octets(initiator);
+  if (initiator.extra.octets > 0 && initiator.extra.ref.peer_received <= h.head.at) report_extra_octets(initiator);
   facts_.agreement = agree(facts_.request, facts_.reply);
   if (facts_.agreement.accepted)
     accepted(h, initiator);

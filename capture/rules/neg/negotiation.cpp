@@ -52,7 +52,7 @@ TappedStream NegConnection::tapped(const Half& h) const {
 }
 
 void NegConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
-  if (is_ == Is::other) return;
+  if (is_ == Kind::other) return;
   Half& h = halves_[from];
   Half& peer = halves_[1 - from];
   if (!wired_) {
@@ -82,20 +82,20 @@ void NegConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (c == SegmentClass::out_of_order) ++h.counts.out_of_order;
   if (t.payload.size() < t.length) ++h.cut_segments;
   peer.tcp.tick(ref, budget_, peer);
-  if (h.tcp.holding() || peer.tcp.holding()) deliver_both(halves_, closed() && is_ == Is::undecided, ref, budget_);
-  if (is_ == Is::other)
+  if (h.tcp.holding() || peer.tcp.holding()) deliver_both(halves_, closed() && is_ == Kind::undecided, ref, budget_);
+  if (is_ == Kind::other)
     for (Half& each : halves_) each.tcp.forget(budget_);
 }
 
 void NegConnection::stop_waiting() {
-  if (std::exchange(flushed_, true) || is_ == Is::other) return;
+  if (std::exchange(flushed_, true) || is_ == Kind::other) return;
   const SegmentRef end{last_frame_, last_at_, 0};
   settle_waits_of(halves_, end, budget_);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
 }
 
 void NegConnection::refute(bool may_lack_begin) {
-  is_ = Is::other;
+  is_ = Kind::other;
   may_lack_begin_ = may_lack_begin;
   for (Half& h : halves_) h.pending = {};
 }
@@ -103,7 +103,7 @@ void NegConnection::refute(bool may_lack_begin) {
 // Decides by the first octets of a stream whether this is a negotiation, once there are enough. At the certain
 // beginning of a stream, the header may have one fault.
 bool NegConnection::decide(Half& h) {
-  if (is_ != Is::undecided) return confirmed();
+  if (is_ != Kind::undecided) return confirmed();
   const bool first = h.tcp.from_syn() && h.pending_at == 0;
   if (!wire::may_become_neg_magic(h.pending)) {
     refute(!first);
@@ -114,7 +114,7 @@ bool NegConnection::decide(Half& h) {
     refute(!first);
     return false;
   }
-  is_ = Is::negotiation;
+  is_ = Kind::negotiation;
   for (const Half& each : halves_) pass_to_tap(each, each.before_hole_at, each.before_hole);
   for (Half& each : halves_)
     if (!each.tcp.from_syn()) {  // its first octets may be missing from the capture
@@ -132,12 +132,12 @@ bool NegConnection::began_like_one() const {
 }
 
 void NegConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool start) {
-  if (owner->is_ == Is::other) return;
+  if (owner->is_ == Kind::other) return;
   counts.octets += in.size();
   if (state == State::over) return;
   if (state == State::lost) {
     if (!start || !may_begin_with(in)) {
-      if (owner->is_ == Is::undecided && !owner->began_like_one()) owner->refute(true);
+      if (owner->is_ == Kind::undecided && !owner->began_like_one()) owner->refute(true);
       return;
     }
     state = State::follow;
@@ -150,11 +150,11 @@ void NegConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool star
 }
 
 void NegConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool) {
-  if (owner->is_ == Is::other) return;
+  if (owner->is_ == Kind::other) return;
   counts.missing_octets += n;
   if (lost_places++ == 0) first_lost_frame = ref.frame;
   if (state == State::over) return;
-  if (owner->is_ == Is::undecided && !pending.empty()) {
+  if (owner->is_ == Kind::undecided && !pending.empty()) {
     before_hole = std::move(pending);
     before_hole_at = pending_at;
   } else {

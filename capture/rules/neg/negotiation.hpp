@@ -37,9 +37,9 @@ class NegConnection {
   /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   /// The connection carries a negotiation.
-  bool confirmed() const { return is_ == Is::negotiation; }
+  bool confirmed() const { return is_ == Kind::negotiation; }
   /// The captured octets are not those of a negotiation.
-  bool refuted() const { return is_ == Is::other; }
+  bool refuted() const { return is_ == Kind::other; }
   /// Refuted, but the beginning may be missing from the capture.
   bool may_lack_begin() const { return may_lack_begin_; }
   bool closed() const;
@@ -59,7 +59,7 @@ class NegConnection {
   std::uint64_t dropped_before = 0;  ///< for the Analyzer: packets that the capture had dropped before the first one
 
  private:
-  enum class Is : std::uint8_t { undecided, negotiation, other };
+  enum class Kind : std::uint8_t { undecided, negotiation, other };
   enum class State : std::uint8_t { follow, lost, over };
   enum class Tristate : std::uint8_t { no, yes, unknown };
 
@@ -164,7 +164,7 @@ class NegConnection {
 
   ReassemblyBudget& budget_;
   StreamTap* tap_;
-  Is is_ = Is::undecided;
+  Kind is_ = Kind::undecided;
   bool may_lack_begin_ = false, wired_ = false, flushed_ = false, violated_ = false;
   Half halves_[2];
   unsigned initiator_ = unknown_side, opener_ = unknown_side, likely_initiator_ = 0;  // of halves_

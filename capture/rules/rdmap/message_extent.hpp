@@ -20,7 +20,7 @@ class MessageExtent {
     std::uint64_t begin = 0, end = 0;
   };
   /// The first segment out of order. It is reported if the message turns out to lack octets.
-  struct Odd {
+  struct OutOfOrderSegment {
     std::uint64_t frame = 0;  ///< 0: none
     std::uint64_t at = 0, due = 0;
   };
@@ -31,7 +31,7 @@ class MessageExtent {
   void open_with(std::uint64_t at) { open_at(at), start_known_ = false; }
   void close() { *this = {}; }
   Placed place(std::uint64_t at, std::uint64_t length, bool last);
-  void note_odd(const Odd& odd) {
+  void note_odd(const OutOfOrderSegment& odd) {
     if (odd_.frame == 0) odd_ = odd;
   }
 
@@ -46,7 +46,7 @@ class MessageExtent {
   /// The offset of the next segment if segments are in order.
   std::uint64_t due() const { return ahead_.empty() ? run_.end : ahead_.back().end; }
   std::uint64_t octets() const;
-  const Odd& odd() const { return odd_; }
+  const OutOfOrderSegment& odd() const { return odd_; }
 
  private:
   static constexpr std::size_t ranges_max = 64;
@@ -54,7 +54,7 @@ class MessageExtent {
   bool open_ = false, last_ = false, start_known_ = true;
   Range run_;                 // from the beginning of the message on
   std::vector<Range> ahead_;  // ascending; adjacent neither to each other nor to run_
-  Odd odd_;
+  OutOfOrderSegment odd_;
 };
 
 }  // namespace parley::capture

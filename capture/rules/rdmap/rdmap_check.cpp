@@ -47,7 +47,7 @@ void RdmapCheck::record_fault_at(Side from, const WalkedFpdu& f, Complaint c) {
   record_fault(from, c);
 }
 
-void RdmapCheck::accuse(Side from, const WalkedFpdu& f, Rule rule, std::string text) {
+void RdmapCheck::report_violation(Side from, const WalkedFpdu& f, Rule rule, std::string text) {
   findings_.add(f.last.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
 }
 
@@ -71,8 +71,8 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   const auto h = DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
   if (!h) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
-    accuse(from, f, Rule::ddp_header,
-           fmt::format("sent a ULPDU of {}, too short for a DDP header", counted(f.ulpdu.size(), "octet")));
+    report_violation(from, f, Rule::ddp_header,
+                     fmt::format("sent a ULPDU of {}, too short for a DDP header", counted(f.ulpdu.size(), "octet")));
     record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
     return;
   }
@@ -88,8 +88,9 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   tell(from, f, *h);
   if (s.terminated)
     // RFC 5040 §5.4: after the Terminate its sender sends no RDMAP message.
-    accuse(from, f, Rule::rdmap_after_terminate,
-           fmt::format("sent {} after its Terminate in frame {}", with_article(name_of(*h)), s.terminate_frame));
+    report_violation(
+        from, f, Rule::rdmap_after_terminate,
+        fmt::format("sent {} after its Terminate in frame {}", with_article(name_of(*h)), s.terminate_frame));
   if (!check_controls(from, f, *h)) {
     // After a segment that cannot be decoded, the MSNs of this direction are unknown.
     for (auto& q : s.queues) q.known = false;
@@ -105,24 +106,26 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint8_t ddp = r.u8(), rdmap = r.u8();
   const std::uint8_t version_code = h.tagged ? 4 : 6, type = h.tagged ? 1 : 2;
   if (h.ddp_version != version_) {
-    accuse(from, f, Rule::ddp_version, fmt::format("sent DDP version {} ({} is expected)", h.ddp_version, version_));
+    report_violation(from, f, Rule::ddp_version,
+                     fmt::format("sent DDP version {} ({} is expected)", h.ddp_version, version_));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
     return false;
   }
   if (h.rdmap_version != version_) {
-    accuse(from, f, Rule::rdmap_version,
-           fmt::format("sent RDMAP version {} ({} is expected)", h.rdmap_version, version_));
+    report_violation(from, f, Rule::rdmap_version,
+                     fmt::format("sent RDMAP version {} ({} is expected)", h.rdmap_version, version_));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
     return false;
   }
   if ((ddp & PARLEY_DDP_RSVD) != 0)
-    accuse(from, f, Rule::ddp_reserved, fmt::format("set reserved bits in the DDP control field (0x{:02X})", ddp));
+    report_violation(from, f, Rule::ddp_reserved,
+                     fmt::format("set reserved bits in the DDP control field (0x{:02X})", ddp));
   if ((rdmap & 0x30) != 0)
-    accuse(from, f, Rule::rdmap_reserved,
-           fmt::format("set reserved bits in the RDMAP control field (0x{:02X})", rdmap));
+    report_violation(from, f, Rule::rdmap_reserved,
+                     fmt::format("set reserved bits in the RDMAP control field (0x{:02X})", rdmap));
   const auto rule = wire::rule_of(h.opcode);
   if (!rule.assigned) {
-    accuse(
+    report_violation(
         from, f, Rule::rdmap_opcode,
         fmt::format("sent RDMAP opcode 0x{:X}, which {}", static_cast<unsigned>(h.opcode),
                     static_cast<unsigned>(h.opcode) == 0xF ? "is for experiments (RFC 6580 §3.1)" : "is not assigned"));
@@ -133,14 +136,16 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   // explains the Terminate.
   if (h.opcode >= RdmapOpcode::immediate) record_fault(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
-    accuse(from, f, Rule::rdmap_tagged,
-           fmt::format("sent {} in {} DDP segment", with_article(name_of(h)), h.tagged ? "a tagged" : "an untagged"));
+    report_violation(
+        from, f, Rule::rdmap_tagged,
+        fmt::format("sent {} in {} DDP segment", with_article(name_of(h)), h.tagged ? "a tagged" : "an untagged"));
     record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
-    accuse(from, f, Rule::rdmap_queue,
-           fmt::format("sent {} on queue {}, it belongs on queue {}", with_article(name_of(h)), h.qn, rule.qn));
+    report_violation(
+        from, f, Rule::rdmap_queue,
+        fmt::format("sent {} on queue {}, it belongs on queue {}", with_article(name_of(h)), h.qn, rule.qn));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
@@ -169,8 +174,8 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
-        accuse(from, f, Rule::rdmap_immediate_length,
-               fmt::format("sent Immediate Data of {} (8 are expected)", counted(payload_of(f, h), "octet")));
+        report_violation(from, f, Rule::rdmap_immediate_length,
+                         fmt::format("sent Immediate Data of {} (8 are expected)", counted(payload_of(f, h), "octet")));
         record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
       return;
@@ -185,22 +190,24 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   if (q.extent.open() && h.msn == q.msn) {
     // RFC 5041 §4.3: RsvdULP, which holds the opcode and the Invalidate STag, is the same in all segments of a message.
     if (h.opcode != q.opcode)
-      accuse(from, f, Rule::ddp_opcode_changed,
-             fmt::format("changed the opcode inside a message to {} (queue {}, MSN {})", name, h.qn, h.msn));
+      report_violation(from, f, Rule::ddp_opcode_changed,
+                       fmt::format("changed the opcode inside a message to {} (queue {}, MSN {})", name, h.qn, h.msn));
     else if (h.stag != q.word)
-      accuse(from, f, Rule::ddp_stag_changed,
-             fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
-                         q.word, h.stag, h.qn, h.msn));
+      report_violation(
+          from, f, Rule::ddp_stag_changed,
+          fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
+                      q.word, h.stag, h.qn, h.msn));
   } else {
     // RFC 5041 §5.3: messages are sent in order; each is complete before the next begins.
     if (q.extent.open() && !q.extent.last_seen() && !q.extent.begin_unknown())
-      accuse(from, f, Rule::ddp_message_open,
-             fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
+      report_violation(
+          from, f, Rule::ddp_message_open,
+          fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
     else
       settle_untagged(from, h.qn & 3, over_at(f));
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: in each queue, MSN begins at 1 and grows by one per message.
-      accuse(
+      report_violation(
           from, f, Rule::ddp_msn,
           fmt::format("sent {} with MSN {}, {} was expected (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
       record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
@@ -214,7 +221,8 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   q.next_msn = h.msn + 1;
   place_untagged(from, f, h, q);
   if (!h.last && !is_send(h.opcode)) {
-    accuse(from, f, Rule::rdmap_one_segment, fmt::format("cut {} in several segments; it has one", with_article(name)));
+    report_violation(from, f, Rule::rdmap_one_segment,
+                     fmt::format("cut {} in several segments; it has one", with_article(name)));
     q.extent.close();
   }
 }
@@ -224,9 +232,9 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint64_t due = q.extent.due();
   if (!is_send(h.opcode) && h.mo != 0) {
     // RFC 5040 §4.2: untagged messages other than Sends have one segment.
-    accuse(from, f, Rule::ddp_mo_begin,
-           fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})", with_article(name_of(h)), h.mo,
-                       h.qn, h.msn));
+    report_violation(from, f, Rule::ddp_mo_begin,
+                     fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})",
+                                 with_article(name_of(h)), h.mo, h.qn, h.msn));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
     q.extent.close();
     return;
@@ -238,12 +246,13 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       q.extent.note_odd({f.last.frame, h.mo, due});
       break;
     case Placed::wrong:
-      accuse(from, f, Rule::ddp_mo,
-             q.extent.last_seen() && h.mo >= due
-                 ? fmt::format("sent {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
-                               with_article(name_of(h)), h.mo, h.qn, h.msn)
-                 : fmt::format("sent {} segment with MO {}, {} was expected (queue {}, MSN {})",
-                               with_article(name_of(h)), h.mo, due, h.qn, h.msn));
+      report_violation(
+          from, f, Rule::ddp_mo,
+          q.extent.last_seen() && h.mo >= due
+              ? fmt::format("sent {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
+                            with_article(name_of(h)), h.mo, h.qn, h.msn)
+              : fmt::format("sent {} segment with MO {}, {} was expected (queue {}, MSN {})", with_article(name_of(h)),
+                            h.mo, due, h.qn, h.msn));
       record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
       if (!h.last) q.extent.open_with(h.mo + payload_of(f, h));
       if (h.last) q.extent.close();
@@ -260,7 +269,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
 
 // Only a FIN shows that a message is over. Before a RST or after a Terminate, the sender may not have sent the rest. If
 // there is no end, the rest may follow after the capture.
-RdmapCheck::Over RdmapCheck::over_at_end(const End& end, const MessageExtent::Odd& odd) const {
+RdmapCheck::MessageEnd RdmapCheck::over_at_end(const End& end, const MessageExtent::OutOfOrderSegment& odd) const {
   const std::uint64_t frame = end.fin_frame != 0 ? end.fin_frame : end.rst_frame;
   const bool terminated = std::any_of(state_.begin(), state_.end(), [&](const State& s) {
     return s.terminate_frame != 0 && s.terminate_frame < frame;
@@ -269,13 +278,13 @@ RdmapCheck::Over RdmapCheck::over_at_end(const End& end, const MessageExtent::Od
 }
 
 /// ", from frame 7 on" if the disorder began in an earlier frame; else empty.
-std::string RdmapCheck::since(const MessageExtent::Odd& odd, const Over& over) {
+std::string RdmapCheck::since(const MessageExtent::OutOfOrderSegment& odd, const MessageEnd& over) {
   return odd.frame == over.frame ? std::string() : fmt::format(", from frame {} on", odd.frame);
 }
 
-void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) {
+void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const MessageEnd& over) {
   Queue& q = at(from).queues[qn];
-  const MessageExtent::Odd odd = q.extent.odd();
+  const MessageExtent::OutOfOrderSegment odd = q.extent.odd();
   const std::string name = with_article(to_string(q.opcode));
   const bool out_of_order = odd.frame != 0;
   if (out_of_order && (q.extent.contiguous() || q.extent.begin_unknown() || !over.surely)) {
@@ -304,14 +313,15 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   if (s.write.extent.open() && (h.stag != s.write.stag || !place_write(from, f, h))) {
     const bool joined = joins_previous(s);
     if (!s.write.extent.last_seen() && !joined && s.write.extent.contiguous())
-      accuse(from, f, Rule::ddp_write_place,
-             fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was expected",
-                         h.stag, h.to, s.write.stag, s.write.extent.due()));
+      report_violation(
+          from, f, Rule::ddp_write_place,
+          fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was expected",
+                      h.stag, h.to, s.write.stag, s.write.extent.due()));
     if (joined) s.write.extent.note_odd({f.last.frame, h.to, s.write.extent.due()});
     settle_write(from, over_at(f));
   }
   if (n > 0 && h.to + n < h.to) {
-    accuse(from, f, Rule::ddp_to_wrap, fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
+    report_violation(from, f, Rule::ddp_to_wrap, fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_DDP, 1, 3});
     s.write.extent.close();
     return;
@@ -348,10 +358,10 @@ bool RdmapCheck::joins_previous(const State& s) {
          s.write.extent.due() == s.previous_write.to;
 }
 
-void RdmapCheck::settle_write(Side from, const Over& over) {
+void RdmapCheck::settle_write(Side from, const MessageEnd& over) {
   State& s = at(from);
   MessageExtent& e = s.write.extent;
-  const MessageExtent::Odd odd = e.odd();
+  const MessageExtent::OutOfOrderSegment odd = e.odd();
   const bool whole = e.contiguous();
   if (odd.frame != 0 && !whole && over.surely && !s.write_under_way)
     findings_.add(over.frame, from, Rule::ddp_octets_missing,

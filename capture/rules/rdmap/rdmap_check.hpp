@@ -92,7 +92,7 @@ class RdmapCheck {
     std::uint32_t stag = 0;
     MessageExtent extent;
   };
-  struct Whereabouts {
+  struct BufferPosition {
     bool known = false;
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
@@ -127,15 +127,15 @@ class RdmapCheck {
   struct State {
     std::array<Queue, 4> queues;
     Tagged write;
-    bool write_under_way = false;  // a loss may have removed segments of the current Write
-    Whereabouts previous_write;    // where the last finished Write began
-    Fifo<Outstanding> requests;    // at most outstanding_max
-    MessageExtent answer;          // to the first Read of `requests`
-    bool order_told = false;       // it was reported that this answer is out of order
-    bool answer_wrong = false;     // a fault was reported: the rest of this answer is not judged
-    bool reads_reliable = true;    // all outstanding requests and their answers are known
-    bool behind = false;           // see behind()
-    bool reads_too_many = false;   // the remark on outstanding_max was made
+    bool write_under_way = false;   // a loss may have removed segments of the current Write
+    BufferPosition previous_write;  // where the last finished Write began
+    Fifo<Outstanding> requests;     // at most outstanding_max
+    MessageExtent answer;           // to the first Read of `requests`
+    bool order_told = false;        // it was reported that this answer is out of order
+    bool answer_wrong = false;      // a fault was reported: the rest of this answer is not judged
+    bool reads_reliable = true;     // all outstanding requests and their answers are known
+    bool behind = false;            // see behind()
+    bool reads_too_many = false;    // the remark on outstanding_max was made
     bool lossy = false;
     bool terminated = false;
     std::uint64_t terminate_frame = 0;
@@ -165,24 +165,24 @@ class RdmapCheck {
       s.answer.close();
     }
   }
-  void accuse(Side from, const WalkedFpdu& f, Rule rule, std::string text);
+  void report_violation(Side from, const WalkedFpdu& f, Rule rule, std::string text);
   bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void place_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, Queue& q);
   /// Where it shows that a message is over.
-  struct Over {
+  struct MessageEnd {
     std::uint64_t frame = 0;
     std::uint64_t end = 0;  // position behind the FPDU; 0: none
     bool surely = true;     // false: its remaining segments may not be in the capture
   };
-  static Over over_at(const WalkedFpdu& f) { return {f.last.frame, f.position + f.wire_octets}; }
-  Over over_at_end(const End& end, const MessageExtent::Odd& odd) const;
-  static std::string since(const MessageExtent::Odd& odd, const Over& over);
-  void settle_untagged(Side from, std::uint32_t qn, const Over& over);
+  static MessageEnd over_at(const WalkedFpdu& f) { return {f.last.frame, f.position + f.wire_octets}; }
+  MessageEnd over_at_end(const End& end, const MessageExtent::OutOfOrderSegment& odd) const;
+  static std::string since(const MessageExtent::OutOfOrderSegment& odd, const MessageEnd& over);
+  void settle_untagged(Side from, std::uint32_t qn, const MessageEnd& over);
   void check_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   bool place_write(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   static bool joins_previous(const State& s);
-  void settle_write(Side from, const Over& over);
+  void settle_write(Side from, const MessageEnd& over);
   void check_read_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_read_response(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_atomic_request(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
@@ -191,7 +191,7 @@ class RdmapCheck {
   bool room_for_request(Side from, const WalkedFpdu& f);
   Outstanding* answered_read(Side from, const WalkedFpdu& f);
   void place_answer(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, const Outstanding& o);
-  void settle_answer(Side from, const Over& over);
+  void settle_answer(Side from, const MessageEnd& over);
   void guess_answered(State& requester, const wire::DdpHeader& h, std::size_t payload);
   void check_terminate(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   static void find_terminated(State& terminator, const Recent& segment);

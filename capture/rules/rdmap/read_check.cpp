@@ -19,8 +19,8 @@ void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
   // RFC 6581 §9.1: a Read as RTR needs no ORD from the ULP.
   if (s.read_rtr && s.segments == 1 && s.requests.back().request.size == 0 && !s.requests.back().atomic) return;
   // RFC 6581 §9.1: ORD is at most the peer's IRD. RFC 5040 §5.2.1: at most that many are outstanding.
-  accuse(from, f, Rule::rdmap_read_limit,
-         fmt::format("has {} RDMA Reads outstanding, {} were agreed", s.requests.size(), *s.read_limit));
+  report_violation(from, f, Rule::rdmap_read_limit,
+                   fmt::format("has {} RDMA Reads outstanding, {} were agreed", s.requests.size(), *s.read_limit));
 }
 
 bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
@@ -41,8 +41,8 @@ static bool wraps(std::uint64_t to, std::uint32_t size) { return size > 0 && to 
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
-    accuse(from, f, Rule::rdmap_read_request_length,
-           fmt::format("sent a Read Request of {} (28 are expected)", counted(payload_of(f, h), "octet")));
+    report_violation(from, f, Rule::rdmap_read_request_length,
+                     fmt::format("sent a Read Request of {} (28 are expected)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;  // it is not defined how a peer answers it
     return;
   }
@@ -69,14 +69,14 @@ RdmapCheck::Outstanding* RdmapCheck::answered_read(Side from, const WalkedFpdu& 
   auto& requests = requester.requests;
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   if (it == requests.end()) {
-    accuse(from, f, Rule::rdmap_read_unasked, "sent a Read Response although no Read is outstanding");
+    report_violation(from, f, Rule::rdmap_read_unasked, "sent a Read Response although no Read is outstanding");
     record_fault_at(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return nullptr;
   }
   if (it != requests.begin() && !requester.order_told) {
-    accuse(from, f, Rule::rdmap_answer_order,
-           fmt::format("answered the Read Request of frame {} before the Atomic Request of frame {}", it->frame,
-                       requests.front().frame));
+    report_violation(from, f, Rule::rdmap_answer_order,
+                     fmt::format("answered the Read Request of frame {} before the Atomic Request of frame {}",
+                                 it->frame, requests.front().frame));
     requester.order_told = true;
   }
   return &*it;
@@ -112,29 +112,30 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   if (placed == Placed::out_of_order) e.note_odd({f.last.frame, h.to, o.request.sink_to + due});
   if (placed == Placed::wrong) {
     if (h.stag == o.request.sink_stag && offset == due)
-      accuse(from, f, Rule::rdmap_read_length,
-             fmt::format("sent {} for the Read Request of frame {}, which asked for {}", counted(due + n, "octet"),
-                         o.frame, size));
+      report_violation(from, f, Rule::rdmap_read_length,
+                       fmt::format("sent {} for the Read Request of frame {}, which asked for {}",
+                                   counted(due + n, "octet"), o.frame, size));
     else
-      accuse(from, f, Rule::rdmap_read_sink,
-             fmt::format("answered the Read Request of frame {} at STag 0x{:08x} TO 0x{:x}, its sink is STag 0x{:08x} "
-                         "TO 0x{:x}",
-                         o.frame, h.stag, h.to, o.request.sink_stag, o.request.sink_to + due));
+      report_violation(
+          from, f, Rule::rdmap_read_sink,
+          fmt::format("answered the Read Request of frame {} at STag 0x{:08x} TO 0x{:x}, its sink is STag 0x{:08x} "
+                      "TO 0x{:x}",
+                      o.frame, h.stag, h.to, o.request.sink_stag, o.request.sink_to + due));
   }
   if (placed == Placed::in_order || placed == Placed::out_of_order) {
     if (h.last && offset + n < size)
-      accuse(from, f, Rule::rdmap_read_length,
-             fmt::format("ended the Read Response after {}, the request of frame {} asked for {}",
-                         counted(offset + n, "octet"), o.frame, size));
+      report_violation(from, f, Rule::rdmap_read_length,
+                       fmt::format("ended the Read Response after {}, the request of frame {} asked for {}",
+                                   counted(offset + n, "octet"), o.frame, size));
     return;
   }
   at(other(from)).answer_wrong = true;
 }
 
 // Ends the answer to the first Read.
-void RdmapCheck::settle_answer(Side from, const Over& over) {
+void RdmapCheck::settle_answer(Side from, const MessageEnd& over) {
   State& requester = at(other(from));
-  const MessageExtent::Odd odd = requester.answer.odd();
+  const MessageExtent::OutOfOrderSegment odd = requester.answer.odd();
   auto& requests = requester.requests;
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   const std::uint64_t frame = it == requests.end() ? 0 : it->frame;
@@ -170,8 +171,8 @@ void RdmapCheck::guess_answered(State& requester, const DdpHeader& h, std::size_
 void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
-    accuse(from, f, Rule::rdmap_atomic_length,
-           fmt::format("sent an Atomic Request of {} (52 are expected)", counted(payload_of(f, h), "octet")));
+    report_violation(from, f, Rule::rdmap_atomic_length,
+                     fmt::format("sent an Atomic Request of {} (52 are expected)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;
     return;
   }
@@ -185,14 +186,14 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   Reader r(body);
   if (const std::uint32_t word = r.be32(); word >> 4 != 0)
     // RFC 7306 §5.2.1: the AOpCode is in the low four bits of its word; the others are 0.
-    accuse(from, f, Rule::rdmap_atomic_reserved,
-           fmt::format("set reserved bits next to the AOpCode of an Atomic Request (0x{:08x})", word));
+    report_violation(from, f, Rule::rdmap_atomic_reserved,
+                     fmt::format("set reserved bits next to the AOpCode of an Atomic Request (0x{:08x})", word));
   if (q->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && q->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
-    accuse(from, f, Rule::rdmap_atomic_opcode,
-           fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
+    report_violation(from, f, Rule::rdmap_atomic_opcode,
+                     fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
   if (q->to % 8 != 0) {
-    accuse(from, f, Rule::rdmap_atomic_address,
-           fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
+    report_violation(from, f, Rule::rdmap_atomic_address,
+                     fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
     record_fault_at(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7});
   }
   s.requests.push_back(
@@ -203,8 +204,9 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
 void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& requester = at(other(from));
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
-    accuse(from, f, Rule::rdmap_atomic_length,
-           fmt::format("sent an Atomic Response of {} (12 are expected)", counted(payload_of(f, h), "octet")));
+    report_violation(
+        from, f, Rule::rdmap_atomic_length,
+        fmt::format("sent an Atomic Response of {} (12 are expected)", counted(payload_of(f, h), "octet")));
     requester.reads_reliable = false;
     return;
   }
@@ -219,8 +221,9 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
                                [&](const Outstanding& o) { return o.atomic && o.request_id == a->request_id; });
   if (it == requests.end()) {
     if (requester.reads_reliable)
-      accuse(from, f, Rule::rdmap_atomic_unasked,
-             fmt::format("sent an Atomic Response for request 0x{:x}, which is not outstanding", a->request_id));
+      report_violation(
+          from, f, Rule::rdmap_atomic_unasked,
+          fmt::format("sent an Atomic Response for request 0x{:x}, which is not outstanding", a->request_id));
     return;
   }
   if (!requester.reads_reliable) {
@@ -229,11 +232,11 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
   }
   const Outstanding& first = requests.front();
   if (it != requests.begin() && first.atomic)
-    accuse(from, f, Rule::rdmap_atomic_order,
-           fmt::format("answered Atomic request 0x{:x} before 0x{:x}", a->request_id, first.request_id));
+    report_violation(from, f, Rule::rdmap_atomic_order,
+                     fmt::format("answered Atomic request 0x{:x} before 0x{:x}", a->request_id, first.request_id));
   else if (it != requests.begin())
     // RFC 7306 §5.1: Atomics and Reads are answered in the order of the requests.
-    accuse(
+    report_violation(
         from, f, Rule::rdmap_answer_order,
         fmt::format("answered Atomic request 0x{:x} before the Read Request of frame {}", a->request_id, first.frame));
   requests.erase(it);

@@ -92,8 +92,8 @@ void RdmapCheck::judge_terminate(Side from) {
   s.terminate.reset();
   if (!t) {
     if (whole)
-      accuse(from, f, Rule::rdmap_terminate_length,
-             fmt::format("sent a Terminate of {} (at least 4 are expected)", counted(body.size(), "octet")));
+      report_violation(from, f, Rule::rdmap_terminate_length,
+                       fmt::format("sent a Terminate of {} (at least 4 are expected)", counted(body.size(), "octet")));
     return;
   }
   check_terminate_order(from, f, *t, body);
@@ -115,15 +115,16 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
   const RawControl raw = raw_control(body);
   const std::uint8_t used = t.nibbles_swapped ? 0x07 : PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D | PARLEY_RDMAP_TERM_R;
   if ((raw.bits & ~used) != 0 || raw.reserved != 0)
-    accuse(from, f, Rule::rdmap_terminate_reserved,
-           fmt::format("set reserved bits in its Terminate (0x{:02x}{:02x})", raw.bits & ~used & 0xFF, raw.reserved));
+    report_violation(
+        from, f, Rule::rdmap_terminate_reserved,
+        fmt::format("set reserved bits in its Terminate (0x{:02x}{:02x})", raw.bits & ~used & 0xFF, raw.reserved));
   if (t.m != t.d)
-    accuse(from, f, Rule::rdmap_terminate_bits,
-           t.m ? "set M without D in its Terminate: a length without the header that it belongs to"
-               : "set D without M in its Terminate: a header without the length of its segment");
+    report_violation(from, f, Rule::rdmap_terminate_bits,
+                     t.m ? "set M without D in its Terminate: a length without the header that it belongs to"
+                         : "set D without M in its Terminate: a header without the length of its segment");
   else if (t.r && !t.d)
-    accuse(from, f, Rule::rdmap_terminate_bits,
-           "set R without D in its Terminate: a Read Request without its DDP header");
+    report_violation(from, f, Rule::rdmap_terminate_bits,
+                     "set R without D in its Terminate: a Read Request without its DDP header");
   const std::size_t came = held.size - PARLEY_DDP_UNTAGGED_LEN;
   std::size_t due = PARLEY_RDMAP_TERM_CTRL_LEN + (t.m || t.d ? segment_length_len : 0);
   if (t.d) {
@@ -133,11 +134,11 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
   }
   if (t.r) due += PARLEY_RDMAP_READ_REQUEST_LEN;
   if (came < due)
-    accuse(from, f, Rule::rdmap_terminate_length,
-           fmt::format("cut its Terminate: it has {}, M, D and R ask for {}", counted(came, "octet"), due));
+    report_violation(from, f, Rule::rdmap_terminate_length,
+                     fmt::format("cut its Terminate: it has {}, M, D and R ask for {}", counted(came, "octet"), due));
   else if (came > due)
-    accuse(from, f, Rule::rdmap_terminate_length,
-           fmt::format("sent {} after the end of its Terminate", counted(came - due, "octet")));
+    report_violation(from, f, Rule::rdmap_terminate_length,
+                     fmt::format("sent {} after the end of its Terminate", counted(came - due, "octet")));
 }
 
 void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Terminate& t, ConstBytes body) {
@@ -177,7 +178,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   }
   at(from).terminate = swapped ? Complaint{lo, hi, t.code, f.last.frame} : Complaint{hi, lo, t.code, f.last.frame};
   if (swapped) {
-    accuse(
+    report_violation(
         from, f, Rule::rdmap_terminate_order,
         fmt::format("wrote the Terminate control word in the wrong order (0x{:02x}{:02x}{:02x}): as sent it reads {}, "
                     "meant is {}{}",
@@ -221,14 +222,15 @@ void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, cons
       meant.etype == 1 && meant.code <= 4 &&
       (meant.layer == PARLEY_RDMAP_LAYER_RDMAP || (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.code <= 3));
   if (!of_stag) return;
-  if (h.tagged) return accuse(from, f, Rule::ddp_empty_refused, "refused STag or TO of a message without octets");
+  if (h.tagged)
+    return report_violation(from, f, Rule::ddp_empty_refused, "refused STag or TO of a message without octets");
   // The quoted Read Request may have the size that is still unanswered. Only the request itself shows the whole size.
   const auto& requests = at(other(from)).requests;
   const bool empty = std::any_of(requests.begin(), requests.end(), [&](const Outstanding& o) {
     return o.msn == h.msn && !o.atomic && o.request.size == 0;
   });
   if (h.opcode == RdmapOpcode::read_request && empty)
-    accuse(from, f, Rule::rdmap_empty_read_refused, "refused the source of a Read of no octets");
+    report_violation(from, f, Rule::rdmap_empty_read_refused, "refused the source of a Read of no octets");
 }
 
 void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Terminate& t) {
@@ -236,13 +238,13 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   const State& peer = at(other(from));
   const auto h = DdpHeader::parse(t.ddp_header);
   if (t.r && h && h->opcode != RdmapOpcode::read_request && !t.read_request.empty())
-    accuse(from, f, Rule::rdmap_terminate_read, "set R in a Terminate that concerns no Read Request");
+    report_violation(from, f, Rule::rdmap_terminate_read, "set R in a Terminate that concerns no Read Request");
   const std::optional<Recent>& match = at(from).held->quoted;
   if (!match) {
     // No report if the capture lacks octets of the stream, or if older segments are no longer remembered.
     if (!peer.lossy && at(from).held->before <= recent_max)
-      accuse(from, f, Rule::rdmap_terminate_header,
-             "copied into its Terminate a DDP header that the other side never sent");
+      report_violation(from, f, Rule::rdmap_terminate_header,
+                       "copied into its Terminate a DDP header that the other side never sent");
     return;
   }
   const bool nothing_in_it = h && (!h->tagged || (match->length == match->size && h->last));
@@ -251,10 +253,11 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   // had the same header.
   const bool all_seen = !peer.lossy && !at(from).held->behind;
   if (t.m && t.ddp_segment_length != match->length && all_seen)
-    accuse(from, f, Rule::rdmap_terminate_segment,
-           fmt::format("gave the terminated DDP segment of frame {} a length of {}, it had {}{}", match->frame,
-                       counted(t.ddp_segment_length, "octet"), match->length,
-                       t.ddp_segment_length + match->size == match->length ? " (the payload alone is not meant)" : ""));
+    report_violation(
+        from, f, Rule::rdmap_terminate_segment,
+        fmt::format("gave the terminated DDP segment of frame {} a length of {}, it had {}{}", match->frame,
+                    counted(t.ddp_segment_length, "octet"), match->length,
+                    t.ddp_segment_length + match->size == match->length ? " (the payload alone is not meant)" : ""));
 }
 
 }  // namespace parley::capture

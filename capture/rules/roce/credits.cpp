@@ -22,7 +22,7 @@ bool is_ahead(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_
 /// Whether a message that consumes a receive begins with this packet. A Write consumes it with its last packet.
 bool begins_to_take(Operation o) {
   const bool ends_several = o == Operation::send_last || o == Operation::send_last_imm || o == Operation::send_last_inv;
-  return o == Operation::send_first || (takes_receive(o) && !ends_several);
+  return o == Operation::send_first || (consumes_receive(o) && !ends_several);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ void RequestFlow::handle_credits(const RocePacket& p, ExtendedPsn place) {
 // A credit code means its number of credits or more, but fewer than the next code. An ACK captured at nearly the same
 // time may have been sent before the request. A Read or Atomic response may be an old one for a retransmitted request.
 void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages) {
-  const Excess& e = *excess_;
+  const RequestBeyondCredits& e = *excess_;
   const auto next = wire::ib::credits_of((p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE) + 1);
   const bool beyond = next && is_ahead(e.number, receives + *next);
   const bool proves = between_messages && p.operation() == Operation::acknowledge && p.at - e.ref.at >= paths_apart;
@@ -83,9 +83,9 @@ void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, boo
 void RequestFlow::check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms) {
   if (!terms.obeys_credits || credits_.open || credits_.told || !credits_.limit || excess_ || !r.completed) return;
   if (!begins_to_take(r.operation)) return;
-  const std::uint32_t number = r.receives + (takes_receive(r.operation) ? 0 : 1);
+  const std::uint32_t number = r.receives + (consumes_receive(r.operation) ? 0 : 1);
   if (!is_ahead(number, *credits_.limit + 1)) return;
-  excess_ = Excess{{p.frame, p.at}, r.operation, p.packet.bth.psn, number, credits_};
+  excess_ = RequestBeyondCredits{{p.frame, p.at}, r.operation, p.packet.bth.psn, number, credits_};
 }
 
 }  // namespace parley::capture

@@ -35,7 +35,7 @@ constexpr bool is_send(wire::ib::Operation o) {
 }
 
 /// This is the last packet of a message that consumes a receive of its receiver.
-constexpr bool takes_receive(wire::ib::Operation o) {
+constexpr bool consumes_receive(wire::ib::Operation o) {
   using enum wire::ib::Operation;
   return (is_send(o) && o != send_first && o != send_middle) || o == write_last_imm || o == write_only_imm;
 }

@@ -355,7 +355,7 @@ void RequestFlow::count_messages(Requests::iterator it) {
     const std::uint32_t now = (*before + (ends_message(it->second.operation) ? 1 : 0)) & 0xFFFFFF;
     if (it->second.completed == now) return;
     it->second.completed = now;
-    it->second.receives = receives + (takes_receive(it->second.operation) ? 1 : 0);
+    it->second.receives = receives + (consumes_receive(it->second.operation) ? 1 : 0);
   }
 }
 
@@ -371,7 +371,7 @@ void RequestFlow::trim() {
 // least paths_apart) and a retransmission (at most half of the ACK timeout).
 void RequestFlow::settle_ahead(ExtendedPsn place, const RocePacket& p, const FlowTerms& terms) {
   if (!ahead_ || place <= ahead_->high) return;
-  const Ahead a = *ahead_;
+  const EarlyAnswer a = *ahead_;
   ahead_.reset();
   const Duration since = p.at - a.ref.at;
   const bool next = place == a.high + 1 && high_ == a.high;
@@ -386,7 +386,7 @@ void RequestFlow::settle_ahead(ExtendedPsn place, const RocePacket& p, const Flo
     report_msn(a);
 }
 
-void RequestFlow::report_msn(const Ahead& a) {
+void RequestFlow::report_msn(const EarlyAnswer& a) {
   most_.reset();
   findings_.report(IbRule::ib_msn, a.ref.frame, other(requester_),
                    fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "capture/read/roce/roce_packet.hpp"
-#include "capture/rules/roce/by_place.hpp"
 #include "capture/rules/roce/outstanding.hpp"
+#include "capture/rules/roce/psn_map.hpp"
 #include "capture/rules/roce/rules.hpp"
 
 namespace parley::capture {
@@ -109,7 +109,7 @@ class RequestFlow {
     FrameRef ref;
   };
   /// An answer to a request that, as far as the capture shows, was not sent yet.
-  struct Ahead {
+  struct EarlyAnswer {
     FrameRef ref;
     std::uint32_t psn = 0, msn = 0;
     bool of_psn = true;     // its PSN is ahead; false: its MSN
@@ -124,7 +124,7 @@ class RequestFlow {
     std::uint64_t frame = 0;             // the ACK that gave this credit
   };
   /// A request beyond the credits.
-  struct Excess {
+  struct RequestBeyondCredits {
     FrameRef ref;
     wire::ib::Operation operation{};
     std::uint32_t psn = 0, number = 0;
@@ -170,7 +170,7 @@ class RequestFlow {
   void count_on(Requests::iterator it, const FlowTerms& terms);
   void count_messages(Requests::iterator it);
   void settle_ahead(ExtendedPsn place, const RocePacket& p, const FlowTerms& terms);
-  void report_msn(const Ahead& a);
+  void report_msn(const EarlyAnswer& a);
   void trim();
   void acknowledge(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void check_form(const RocePacket& p) const;
@@ -206,10 +206,10 @@ class RequestFlow {
   ExtendedPsn forgotten_ = 0;         // requests below are not remembered
   ExtendedPsn acknowledged_ = 0;
   ExtendedPsn read_end_ = 0;  // the last PSN seen of a Read's responses while the path MTU is not known
-  std::optional<Ahead> ahead_;
+  std::optional<EarlyAnswer> ahead_;
   Credits credits_;
-  std::optional<Excess> excess_;
-  std::optional<Ahead> most_;  // the greatest MSN that exceeded the messages seen
+  std::optional<RequestBeyondCredits> excess_;
+  std::optional<EarlyAnswer> most_;  // the greatest MSN that exceeded the messages seen
   Outstanding outstanding_;
   bool told_depth_ = false;
   Rnr rnr_;

@@ -155,7 +155,7 @@ void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const Flow
   }
   if (any_) acknowledged_ = std::max(acknowledged_, place);
   if (!terms.set_up_seen) return;
-  if (any_ && place > high_ && !ahead_) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
+  if (any_ && place > high_ && !ahead_) ahead_ = EarlyAnswer{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
   check_msn(p, place, false);
 }
 
@@ -193,7 +193,7 @@ void RequestFlow::check_msn(const RocePacket& p, ExtendedPsn place, bool nak) {
   }
   if (!last->second.completed || last->first + last->second.span - 1 != high_) return;
   if (!is_behind(*last->second.completed, msn)) return;
-  const Ahead a{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
+  const EarlyAnswer a{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
   if (!most_ || is_behind(most_->msn, msn)) most_ = a;
   if (!ahead_) ahead_ = a;
 }

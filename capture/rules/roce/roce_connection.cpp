@@ -52,7 +52,7 @@ void RoceConnection::guess_qpn(Side side, std::uint32_t qpn) {
 
 /// Passes the message to the exchange. If it names another queue pair than the assumed one, the data so far belonged to
 /// another connection and is discarded. False: the message is a duplicate.
-bool RoceConnection::settle_guesses(Side from, const CmSeen& m) {
+bool RoceConnection::settle_guesses(Side from, const CapturedCm& m) {
   std::array<std::optional<std::uint32_t>, 2> before;
   for (std::size_t i = 0; i < 2; ++i)
     if (guessed_[i]) before[i] = std::exchange(seen_->ends[i].qpn, std::nullopt);
@@ -115,7 +115,7 @@ void RoceConnection::draw(Side from, const RocePacket& p, LadderEvent::Kind kind
   drawn_.push_back(std::move(e));
 }
 
-void RoceConnection::cm(Side from, const RocePacket& p, const CmSeen& m) {
+void RoceConnection::cm(Side from, const RocePacket& p, const CapturedCm& m) {
   seen(p.frame, p.at);
   has_cm_ = true;
   check_by_itself(from, p);

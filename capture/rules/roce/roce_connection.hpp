@@ -32,7 +32,7 @@ class RoceConnection {
   void watch(RoceWatch& watch) { findings_.forward_to(watch, *this); }
 
   /// A CM message from that side in a readable MAD.
-  void cm(Side from, const RocePacket& p, const CmSeen& m);
+  void cm(Side from, const RocePacket& p, const CapturedCm& m);
   /// Checks the ICRC. False: the packet must be ignored. `name`: of the message or operation.
   bool icrc_counts(Side from, const RocePacket& p, std::string_view name);
   /// Reports a CM MAD that receivers drop.
@@ -80,7 +80,7 @@ class RoceConnection {
   void report_absent_icrc();
   void seen(std::uint64_t frame, Instant at);
   void make_flows();
-  bool settle_guesses(Side from, const CmSeen& m);
+  bool settle_guesses(Side from, const CapturedCm& m);
   void check_by_itself(Side from, const RocePacket& p);
   void check_ends(Side from, const RocePacket& p);
   FlowTerms terms_of(Side requester) const;

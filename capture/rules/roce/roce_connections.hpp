@@ -69,7 +69,7 @@ class RoceConnections {
   std::string_view reason_to_drop(const RocePacket& p, const wire::ib::MadHeader& header) const;
   void gsi(const RocePacket& p);
   void odd_mad(const RocePacket& p);
-  void cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header);
+  void cm(const RocePacket& p, CapturedCm& m, const wire::ib::MadHeader& header);
   ConnectionSide find_cm(const RocePacket& p, const wire::ib::CmMessage& m);
   ConnectionSide find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const;
   ConnectionSide begin_cm(const RocePacket& p, const wire::ib::CmMessage& m);

@@ -38,8 +38,8 @@ bool answers_request(const CmMessage& m) {
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.body);
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.body);
   return m.type() == CmMessageType::rep || m.type() == CmMessageType::sidr_rep ||
-         (rej != nullptr && rej->about == wire::ib::CmAbout::req) ||
-         (mra != nullptr && mra->about == wire::ib::CmAbout::req);
+         (rej != nullptr && rej->about == wire::ib::CmSubject::req) ||
+         (mra != nullptr && mra->about == wire::ib::CmSubject::req);
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void RoceConnections::check_answer_to_dropped(const RocePacket& p, const CmMessa
 
 void RoceConnections::gsi(const RocePacket& p) {
   GsiLast& last = gsi_[{Kind::queue_pair, p.network.source, {}, 0}];
-  CmSeen m;
+  CapturedCm m;
   m.ref = {p.frame, p.at};
   m.psn = p.packet.bth.psn;
   if (!p.of_link) m.network = &p.network;
@@ -132,7 +132,7 @@ void RoceConnections::odd_mad(const RocePacket& p) {
                               with_article(wire::ib::opcode_text(p.packet.bth.opcode))));
 }
 
-void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header) {
+void RoceConnections::cm(const RocePacket& p, CapturedCm& m, const wire::ib::MadHeader& header) {
   // Parse the message even if the MAD header is wrong, to find its connection.
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> readable{};
   std::copy(m.mad.begin(), m.mad.end(), readable.begin());

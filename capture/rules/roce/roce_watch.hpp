@@ -7,12 +7,12 @@ namespace parley::capture {
 
 class RoceConnection;
 struct RocePacket;
-struct CmSeen;
+struct CapturedCm;
 
 class RoceWatch {
  public:
   /// A CM message, or a data packet, before it is judged. `from`: its sender.
-  virtual void message(RoceConnection& connection, Side from, const RocePacket& p, const CmSeen& m) = 0;
+  virtual void message(RoceConnection& connection, Side from, const RocePacket& p, const CapturedCm& m) = 0;
   virtual void data(RoceConnection& connection, Side from, const RocePacket& p) = 0;
   /// A finding, in any order of frames; also repeated findings that the report omits. A known departure has a text only
   /// the first time.

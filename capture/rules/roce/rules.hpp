@@ -65,7 +65,7 @@ class IbFindings {
   /// The findings by frame. A repeated warning is listed once, with its count and last frame.
   std::vector<Finding> list(std::uint64_t last_frame) const {
     std::vector<Finding> out = all_.listed(last_frame);
-    for (const Habit& h : habits_)
+    for (const RepeatedWarning& h : habits_)
       for (Finding& f : out)
         if (h.count > 1 && f.frame == h.first && f.broken == h.rule && f.side == h.side)
           f.text += ", in " + std::to_string(h.count) + " packets, the last of them frame " + std::to_string(h.last);
@@ -74,7 +74,7 @@ class IbFindings {
 
  private:
   /// A warning with the same text for several packets.
-  struct Habit {
+  struct RepeatedWarning {
     IbRule rule{};
     Side side{};
     std::string text;
@@ -83,7 +83,7 @@ class IbFindings {
   static constexpr std::size_t habits_max = 32;
   /// Counts the warning. True: it was reported before.
   bool is_habit(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
-    for (Habit& h : habits_)
+    for (RepeatedWarning& h : habits_)
       if (h.rule == rule && h.side == side && h.text == text) {
         ++h.count;
         h.last = frame;
@@ -92,7 +92,7 @@ class IbFindings {
     if (habits_.size() < habits_max) habits_.push_back({rule, side, std::string(text), frame, frame, 1});
     return false;
   }
-  std::vector<Habit> habits_;
+  std::vector<RepeatedWarning> habits_;
   RoceWatch* watch_ = nullptr;
   RoceConnection* owner_ = nullptr;
   Findings all_;

@@ -63,7 +63,7 @@ class Pages {
 
 class DeviceQp final : public QpDriver, public DataPath {
  public:
-  DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options, const Config& config);
+  DeviceQp(std::unique_ptr<QpEnvironment> environment, const DeviceQpOptions& options, const Config& config);
   ~DeviceQp() override;
   DeviceQp(const DeviceQp&) = delete;
   DeviceQp& operator=(const DeviceQp&) = delete;
@@ -101,7 +101,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   Outcome<void> send_from(const MemoryRegion& region, SendWr::Opcode opcode, std::size_t at, std::size_t length);
   AhAttr path_to(const QpAttributes& peer) const;
 
-  std::unique_ptr<QpEnvironment> ground_;
+  std::unique_ptr<QpEnvironment> environment_;
   Transport transport_;
   std::uint8_t port_, gid_index_;
   std::string where_;
@@ -122,8 +122,8 @@ class DeviceQp final : public QpDriver, public DataPath {
   int looks_ = 0;
 };
 
-DeviceQp::DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options, const Config& config)
-    : ground_(std::move(ground)),
+DeviceQp::DeviceQp(std::unique_ptr<QpEnvironment> environment, const DeviceQpOptions& options, const Config& config)
+    : environment_(std::move(environment)),
       transport_(options.transport),
       port_(options.port),
       gid_index_(options.gid_index),
@@ -136,7 +136,7 @@ DeviceQp::DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions&
   own_.mtu = std::min(static_cast<std::uint32_t>(number_of(config, "mtu")), options.own.mtu);
   own_.psn = static_cast<std::uint32_t>(number_of(config, "psn"));
   if (own_.psn == 0) own_.psn = options.random & 0xFFFFFF;
-  const DeviceAttr attr = ground_->device().query();
+  const DeviceAttr attr = environment_->device().query();
   const auto at_most = [&](std::string_view name, std::uint32_t limit) {
     return static_cast<std::uint8_t>(std::min<std::uint64_t>({number_of(config, name), limit, 255}));
   };
@@ -150,24 +150,24 @@ DeviceQp::DeviceQp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions&
 
 DeviceQp::~DeviceQp() {
   ah_.reset();
-  if (qp_ != nullptr) ground_->drop_qp();
+  if (qp_ != nullptr) environment_->drop_qp();
   ini_.reset();
   srq_.reset();
   xrcd_.reset();
   cq_.reset();
   for (const auto& region : {region_, test_region_})
-    if (region) (void)ground_->device().dereg_mr(region->lkey);
-  if (pd_ != 0) (void)ground_->device().dealloc_pd(pd_);
+    if (region) (void)environment_->device().dereg_mr(region->lkey);
+  if (pd_ != 0) (void)environment_->device().dealloc_pd(pd_);
 }
 
 Outcome<void> DeviceQp::register_memory() {
   if (!memory_.ok() || !test_.ok())
     return failed(Problem::resource_exhaustion, fmt::format("no memory of {} octets", length_));
-  auto test = ground_->device().reg_mr(pd_, test_.all(), Access::local_write);
+  auto test = environment_->device().reg_mr(pd_, test_.all(), Access::local_write);
   if (!test) return not_registered(test.error());
   test_region_ = *test;
   if (length_ == 0) return {};
-  auto region = ground_->device().reg_mr(pd_, memory(), Access::local_write | rights_);
+  auto region = environment_->device().reg_mr(pd_, memory(), Access::local_write | rights_);
   if (!region) return not_registered(region.error());
   region_ = *region;
   own_.rkey = region_->rkey;
@@ -177,21 +177,21 @@ Outcome<void> DeviceQp::register_memory() {
 }
 
 Outcome<void> DeviceQp::make_objects() {
-  auto pd = ground_->device().alloc_pd();
+  auto pd = environment_->device().alloc_pd();
   if (!pd) return device_failed("protection domain", pd.error());
   pd_ = *pd;
   if (auto registered = register_memory(); !registered) return registered;
-  auto cq = ground_->device().create_cq(sends_ + receives_);
+  auto cq = environment_->device().create_cq(sends_ + receives_);
   if (!cq) return device_failed("completion queue", cq.error());
   cq_ = std::move(*cq);
   if (xrc()) return make_ends_of_xrc();
   const QpType type = ud() ? QpType::ud : reliable() ? QpType::rc : QpType::uc;
-  auto qp = ground_->make_qp({.type = type,
-                              .pd = pd_,
-                              .send_cq = cq_.get(),
-                              .recv_cq = cq_.get(),
-                              .max_send_wr = sends_,
-                              .max_recv_wr = receives_});
+  auto qp = environment_->make_qp({.type = type,
+                                   .pd = pd_,
+                                   .send_cq = cq_.get(),
+                                   .recv_cq = cq_.get(),
+                                   .max_send_wr = sends_,
+                                   .max_recv_wr = receives_});
   if (!qp) return device_failed(fmt::format("a queue pair of {}", to_string(transport_)), qp.error());
   qp_ = *qp;
   own_.qpn = qp_->qp_num();
@@ -200,19 +200,20 @@ Outcome<void> DeviceQp::make_objects() {
 
 // IBA Annex A14: requests of the sending end name the peer's shared receive queue. The receiving end has no queues.
 Outcome<void> DeviceQp::make_ends_of_xrc() {
-  auto domain = ground_->device().open_xrcd();
+  auto domain = environment_->device().open_xrcd();
   if (!domain) return device_failed("an XRC domain", domain.error());
   xrcd_ = std::move(*domain);
-  auto srq = ground_->device().create_srq({.pd = pd_, .capacity = receives_, .xrcd = xrcd_.get(), .cq = cq_.get()});
+  auto srq =
+      environment_->device().create_srq({.pd = pd_, .capacity = receives_, .xrcd = xrcd_.get(), .cq = cq_.get()});
   if (!srq) return device_failed("an XRC shared receive queue", srq.error());
   srq_ = std::move(*srq);
   own_.srqn = srq_->srq_num().value_or(0);
-  auto ini =
-      ground_->device().create_qp({.type = QpType::xrc_ini, .pd = pd_, .send_cq = cq_.get(), .max_send_wr = sends_});
+  auto ini = environment_->device().create_qp(
+      {.type = QpType::xrc_ini, .pd = pd_, .send_cq = cq_.get(), .max_send_wr = sends_});
   if (!ini) return device_failed("a queue pair of XRC that sends", ini.error());
   ini_ = std::move(*ini);
   own_.ini_qpn = ini_->qp_num();
-  auto tgt = ground_->make_qp({.type = QpType::xrc_tgt, .xrcd = xrcd_.get()});
+  auto tgt = environment_->make_qp({.type = QpType::xrc_tgt, .xrcd = xrcd_.get()});
   if (!tgt) return device_failed("a queue pair of XRC that receives", tgt.error());
   qp_ = *tgt;
   own_.qpn = qp_->qp_num();
@@ -229,7 +230,7 @@ Outcome<void> DeviceQp::modify_both(const QpAttr& sending, const QpAttr& receivi
 
 Outcome<QpAttributes> DeviceQp::open() {
   if (auto made = make_objects(); !made) return tl::unexpected(made.error());
-  if (ground_->connects()) return own_;
+  if (environment_->connects()) return own_;
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = port_};
   if (ud())
     attr.qkey = own_.qkey;
@@ -247,11 +248,11 @@ AhAttr DeviceQp::path_to(const QpAttributes& peer) const {
 
 Outcome<void> DeviceQp::to_rtr(const QpPair& pair) {
   peer_ = pair.peer;
-  if (ground_->connects()) return {};
-  if (auto reached = ground_->reach(path_to(peer_)); !reached) return reached;
+  if (environment_->connects()) return {};
+  if (auto reached = environment_->reach(path_to(peer_)); !reached) return reached;
   QpAttr attr{.state = QpState::rtr};
   if (ud()) {
-    auto ah = ground_->device().create_ah(pd_, path_to(peer_));
+    auto ah = environment_->device().create_ah(pd_, path_to(peer_));
     if (!ah) return device_failed("an address handle of the peer's GID", ah.error());
     ah_ = std::move(*ah);
   } else {
@@ -272,7 +273,7 @@ Outcome<void> DeviceQp::to_rtr(const QpPair& pair) {
 }
 
 Outcome<void> DeviceQp::to_rts(const QpPair& pair) {
-  if (ground_->connects()) return {};
+  if (environment_->connects()) return {};
   QpAttr attr{.state = QpState::rts, .sq_psn = own_.psn};
   QpAttr answering = attr;
   answering.timeout = std::uint8_t{14};
@@ -317,11 +318,11 @@ Outcome<void> DeviceQp::post_test() {
 }
 
 Outcome<std::optional<Bytes>> DeviceQp::receive_test() {
-  const Instant end = ground_->now() + look_time;
+  const Instant end = environment_->now() + look_time;
   do {
     WorkCompletion done;
     if (poll({&done, 1}) == 0) {
-      ground_->work(std::max(end - ground_->now(), Duration{}));
+      environment_->work(std::max(end - environment_->now(), Duration{}));
       continue;
     }
     const bool receive = done.opcode == WcOpcode::recv;
@@ -340,7 +341,7 @@ Outcome<std::optional<Bytes>> DeviceQp::receive_test() {
     if (ud())
       if (auto again = post_test_receive(done.wr_id); !again) return tl::unexpected(again.error());
     return out;
-  } while (ground_->now() < end);
+  } while (environment_->now() < end);
   if (!reliable() && !test_message_.empty() && ++looks_ % looks_before_again == 0)
     if (auto again = post_test(); !again) return tl::unexpected(again.error());
   return std::nullopt;
@@ -373,7 +374,7 @@ Outcome<void> DeviceQp::post(SendWr::Opcode opcode, std::size_t at, std::size_t 
 }
 
 std::size_t DeviceQp::poll(std::span<WorkCompletion> out) {
-  ground_->work({});
+  environment_->work({});
   return cq_->poll(out);
 }
 
@@ -390,10 +391,10 @@ Outcome<void> check_device_qp(const Config& config) {
   return {};
 }
 
-Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options,
-                                                  const Config& config) {
+Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> environment,
+                                                  const DeviceQpOptions& options, const Config& config) {
   if (auto sane = check_device_qp(config); !sane) return tl::unexpected(sane.error());
-  return std::make_unique<DeviceQp>(std::move(ground), options, config);
+  return std::make_unique<DeviceQp>(std::move(environment), options, config);
 }
 
 Outcome<std::optional<Address>> toward_of(const Config& config) {

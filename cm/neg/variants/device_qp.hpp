@@ -46,8 +46,8 @@ struct DeviceQpOptions {
 
 /// `config` has the parameters of device_parameters(). Errors: resource_exhaustion; configuration_error (more memory than
 /// allowed).
-Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> ground, const DeviceQpOptions& options,
-                                                  const Config& config);
+Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpEnvironment> environment,
+                                                  const DeviceQpOptions& options, const Config& config);
 /// Checks the configuration before any device is opened. Errors: configuration_error.
 Outcome<void> check_device_qp(const Config& config);
 /// "toward", "psn", "qkey" and "length", with the driver's name.

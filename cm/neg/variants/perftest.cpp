@@ -282,7 +282,7 @@ Outcome<void> PerftestVariant::parse_keys(std::size_t i, ConstBytes in) {
   peer->mtu = peer_mtu_;
   if (connects() && set_.peer_gid(i) != QpAttributes{}.gid) peer->gid = set_.peer_gid(i);
   peer->qkey = qkey_of_programs;
-  if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
+  if (auto taken = set_.set_peer(i, *peer); !taken) return taken;
   if (i + 1 < set_.size()) return {};
   if (auto moved = set_.to_rtr(); !moved) return moved;
   return set_.to_rts();

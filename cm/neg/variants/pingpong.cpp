@@ -99,7 +99,7 @@ Outcome<void> PingpongVariant::take(ConstBytes in) {
     if (!peer) return tl::unexpected(peer.error());
     peer->mtu = set_.local(i).mtu;
     if (transport_ == Transport::ud) peer->qkey = qkey_of_programs;
-    if (auto taken = set_.take_peer(i, *peer); !taken) return taken;
+    if (auto taken = set_.set_peer(i, *peer); !taken) return taken;
   }
   if (auto moved = set_.to_rtr(); !moved) return moved;
   return set_.to_rts();

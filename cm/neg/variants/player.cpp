@@ -180,7 +180,7 @@ Outcome<void> Player::look_at(DataPath& path) {
   return {};
 }
 
-Outcome<void> Player::take(DataPath& path, Line& line, const WorkCompletion& done) {
+Outcome<void> Player::on_completion(DataPath& path, Line& line, const WorkCompletion& done) {
   const bool receive = done.opcode == WcOpcode::recv;
   if (done.status != WcStatus::success)
     return failed(
@@ -218,7 +218,7 @@ Outcome<bool> Player::poll(QpSet& set) {
     for (std::size_t taken = 0; taken < completions_at_once;) {
       const std::size_t n = path.poll(some);
       for (std::size_t k = 0; k < n; ++k)
-        if (auto fine = take(path, lines_[i], some[k]); !fine) return tl::unexpected(fine.error());
+        if (auto fine = on_completion(path, lines_[i], some[k]); !fine) return tl::unexpected(fine.error());
       any = any || n != 0;
       taken += n;
       if (n < some.size()) break;

@@ -62,7 +62,7 @@ class Player {
   Outcome<void> fill(QpSet& set);
   Outcome<void> send(DataPath& path, Line& line);
   Outcome<bool> poll(QpSet& set);
-  Outcome<void> take(DataPath& path, Line& line, const WorkCompletion& done);
+  Outcome<void> on_completion(DataPath& path, Line& line, const WorkCompletion& done);
   Outcome<void> look_at(DataPath& path);
   tl::unexpected<Failure> stuck(Duration since) const;
   std::string so_far() const;

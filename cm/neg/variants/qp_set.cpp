@@ -77,7 +77,7 @@ Outcome<QpSet> QpSet::open(const QpDrivers& drivers, Transport transport, std::u
   return out;
 }
 
-Outcome<void> QpSet::take_peer(std::size_t i, const QpAttributes& peer) {
+Outcome<void> QpSet::set_peer(std::size_t i, const QpAttributes& peer) {
   QpPair& pair = pairs_[i];
   if (auto sane = check_numbers(pair.transport, peer); !sane) return sane;
   if (!(pair.local.has_gid() && peer.has_gid()) && !(pair.local.lid != 0 && peer.lid != 0))

@@ -15,7 +15,7 @@ class QpSet {
   std::size_t size() const { return pairs_.size(); }
   const QpAttributes& local(std::size_t i) const { return pairs_[i].local; }
   /// Checks the peer's attributes of queue pair i, and sets what depends on both sides. Errors: invalid_peer_data.
-  Outcome<void> take_peer(std::size_t i, const QpAttributes& peer);
+  Outcome<void> set_peer(std::size_t i, const QpAttributes& peer);
   Outcome<void> to_rtr();
   Outcome<void> to_rts();
   /// For drivers that connect. True: all are connected.

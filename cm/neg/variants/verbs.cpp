@@ -171,7 +171,7 @@ Outcome<Turn> VerbsVariant::info(std::optional<ConstBytes> peer) {
   if (peer) {
     const auto heard = read_qp_info(transport_, *peer);
     if (!heard) return tl::unexpected(heard.error());
-    if (auto taken = set_.take_peer(0, heard->attributes); !taken) return tl::unexpected(taken.error());
+    if (auto taken = set_.set_peer(0, heard->attributes); !taken) return tl::unexpected(taken.error());
     tests_ = can_test && heard->tests;
     if (auto moved = set_.to_rtr(); !moved) return tl::unexpected(moved.error());
     if (role_ == Role::initiator) return Turn{.completed = true};

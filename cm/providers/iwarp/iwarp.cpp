@@ -364,12 +364,12 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   auto startup = mpa::Startup::create(mpa::Role::responder, l->options, {}, now);
   if (!startup) return false;
   EndpointId id = core_->ids.issue();
-  if (id == 0 && make_room(now, Scarce::endpoints_max)) id = core_->ids.issue();
+  if (id == 0 && make_room(now, ReachedLimit::endpoints_max)) id = core_->ids.issue();
   if (id == 0) {
-    turn_away(l->id, Scarce::endpoints_max, info.peer);
+    turn_away(l->id, ReachedLimit::endpoints_max, info.peer);
     return false;
   }
-  core_->came_from(id, l->id);
+  core_->set_listener(id, l->id);
   Slot& slot = slot_for(id);
   slot.connection = std::make_unique<Connection>();
   Connection& c = *slot.connection;

@@ -10,23 +10,23 @@ namespace parley::cm::iwarp {
 
 bool Iwarp::admit(Connection& c, Instant now) {
   const Pending::Answer answer = core_->pending.admit(c.id, c.peer);
-  if (!answer.admitted) turn_away(listener_of(c), Scarce::pending_max, c.peer);
-  if (answer.evicted != 0) give_way(answer.evicted, now, Scarce::pending_max);
+  if (!answer.admitted) turn_away(listener_of(c), ReachedLimit::pending_max, c.peer);
+  if (answer.evicted != 0) give_way(answer.evicted, now, ReachedLimit::pending_max);
   return answer.admitted;
 }
 
-void Iwarp::turn_away(EndpointId listener, Scarce scarce, const Address& peer) {
+void Iwarp::turn_away(EndpointId listener, ReachedLimit scarce, const Address& peer) {
   core_->refused(listener, scarce, peer, mpa::step::wait_request);
   trace_refused(listener, scarce, peer);
 }
 
-bool Iwarp::make_room(Instant now, Scarce scarce) {
+bool Iwarp::make_room(Instant now, ReachedLimit scarce) {
   const EndpointId who = core_->pending.make_room();
   if (who != 0) give_way(who, now, scarce);
   return who != 0;
 }
 
-void Iwarp::give_way(EndpointId who, Instant now, Scarce scarce) {
+void Iwarp::give_way(EndpointId who, Instant now, ReachedLimit scarce) {
   Connection* c = find(who);
   PARLEY_ASSERT(c != nullptr && c->setup && c->wire == Wire::up);
   const Duration waited = now - c->setup->start;
@@ -50,7 +50,7 @@ bool Iwarp::handle_no_room(Instant now, StreamId listener) {
   now_ = now;
   free_retired();
   (void)listener;
-  return make_room(now, Scarce::streams);
+  return make_room(now, ReachedLimit::streams);
 }
 
 }  // namespace parley::cm::iwarp

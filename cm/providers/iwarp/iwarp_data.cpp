@@ -101,7 +101,7 @@ void Iwarp::disconnected(Connection& c, Instant now, Failure why, bool graceful)
   (void)now;
   Disconnected told{.id = id_of(c), .graceful = graceful, .why = std::move(why)};
   if (const auto& terminate = c.qp->terminate()) told.end = *terminate;
-  tell(c, std::move(told));
+  push_event(c, std::move(told));
   end(c);
 }
 

@@ -177,8 +177,9 @@ class Iwarp final : public IwarpProvider {
   Result<void> reject(EndpointId endpoint, ConstBytes private_data) override;
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) noexcept override;
-  Result<std::unique_ptr<MigrantBody>> detach(EndpointId endpoint) override;
-  Result<void> adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& body, const ConnectRequest& request) override;
+  Result<std::unique_ptr<DetachedRequestBody>> detach(EndpointId endpoint) override;
+  Result<void> adopt(EndpointId endpoint, std::unique_ptr<DetachedRequestBody>& body,
+                     const ConnectRequest& request) override;
   bool has_events() const override { return device_->has_events(); }
 
   // IwarpProvider
@@ -235,9 +236,9 @@ class Iwarp final : public IwarpProvider {
 
   // iwarp_admission.cpp: pending connections and eviction
   bool admit(Connection& c, Instant now);
-  void turn_away(EndpointId listener, Scarce scarce, const Address& peer);
-  bool make_room(Instant now, Scarce scarce);
-  void give_way(EndpointId who, Instant now, Scarce scarce);
+  void turn_away(EndpointId listener, ReachedLimit scarce, const Address& peer);
+  bool make_room(Instant now, ReachedLimit scarce);
+  void give_way(EndpointId who, Instant now, ReachedLimit scarce);
 
   // iwarp_trace.cpp
   void begin_trace(Connection& c);
@@ -251,7 +252,7 @@ class Iwarp final : public IwarpProvider {
   static void trace_destroyed(const Connection& c) noexcept;
   static void trace_moved(const Connection& c);
   template <class E>
-  void tell(const Connection& c, E&& event) {
+  void push_event(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       cm::trace_event(*c.trace, Event(event));
     core_->push(std::forward<E>(event));
@@ -260,8 +261,8 @@ class Iwarp final : public IwarpProvider {
   void trace_deadline(Connection& c, Instant at) const;
   static void trace_expired(const Connection& c);
   void trace_end(const Connection& c, StreamEnd end) const;
-  void trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const;
-  void trace_evicted(const Connection& c, Scarce scarce, Duration waited) const;
+  void trace_refused(EndpointId listener, ReachedLimit scarce, const Address& peer) const;
+  void trace_evicted(const Connection& c, ReachedLimit scarce, Duration waited) const;
 
   // iwarp_setup.cpp: from the start to Established or a failure
   void carry_out(Connection& c, Instant now);

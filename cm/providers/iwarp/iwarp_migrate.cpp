@@ -8,7 +8,7 @@
 namespace parley::cm::iwarp {
 namespace {
 
-struct Moving final : MigrantBody {
+struct DetachedSetup final : DetachedRequestBody {
   std::unique_ptr<Setup> setup;
   std::unique_ptr<LooseStream> stream;
   Address local{}, peer{};
@@ -17,13 +17,13 @@ struct Moving final : MigrantBody {
 
 }  // namespace
 
-Result<std::unique_ptr<MigrantBody>> Iwarp::detach(EndpointId endpoint) {
+Result<std::unique_ptr<DetachedRequestBody>> Iwarp::detach(EndpointId endpoint) {
   Connection* c = known(endpoint);
   if (auto may = check_detach(c != nullptr, c != nullptr && c->phase == Phase::deciding, c != nullptr && c->qp); !may)
     return tl::unexpected(may.error());
   if (mover_ == nullptr)
     return fail(Errc::unsupported, "the streams of this driver stay with it; accept() or reject() the request here");
-  auto moving = std::make_unique<Moving>();
+  auto moving = std::make_unique<DetachedSetup>();
   moving->stream = mover_->detach(c->stream);
   if (!moving->stream) return fail(Errc::wrong_state, "the driver has this request's stream no more: poll its end");
   moving->local = c->local;
@@ -36,8 +36,9 @@ Result<std::unique_ptr<MigrantBody>> Iwarp::detach(EndpointId endpoint) {
   return moving;
 }
 
-Result<void> Iwarp::adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& body, const ConnectRequest& request) {
-  auto* moving = dynamic_cast<Moving*>(body.get());
+Result<void> Iwarp::adopt(EndpointId endpoint, std::unique_ptr<DetachedRequestBody>& body,
+                          const ConnectRequest& request) {
+  auto* moving = dynamic_cast<DetachedSetup*>(body.get());
   if (moving == nullptr)
     return fail(Errc::unsupported, "the request is not of the provider iwarp; adopt() it at a Manager of its own kind");
   if (mover_ == nullptr)
@@ -57,7 +58,7 @@ Result<void> Iwarp::adopt(EndpointId endpoint, std::unique_ptr<MigrantBody>& bod
   c.peer = moving->peer;
   c.emss = moving->emss;
   const Pending::Answer answer = core_->pending.admit(endpoint, c.peer);
-  if (answer.evicted != 0) give_way(answer.evicted, now_, Scarce::pending_max);
+  if (answer.evicted != 0) give_way(answer.evicted, now_, ReachedLimit::pending_max);
   if (!answer.admitted) {
     moving->stream = mover_->detach(*stream);
     return fail(Errc::no_space,

@@ -60,11 +60,12 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   if (offers_rtr_frame(c.setup->options) && c.setup->options.peer_quirk.empty() &&
       echoes_.of(c.peer) == EchoMemory::Trait::echoes) {
     give_up_rtr_frame(c.setup->options);
-    tell(c, Retrying{id_of(c),
-                     plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
-                                   "S=1 echoed and the Rtr frame refused, on an earlier connection",
-                                   fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
-                     c.peer, c.peer});
+    push_event(c,
+               Retrying{id_of(c),
+                        plain_failure(mpa::step::send_request, Errc::unsupported, "OFA 2007-10 Rtr §2",
+                                      "S=1 echoed and the Rtr frame refused, on an earlier connection",
+                                      fmt::format("going on without S, with RTR {}", to_string(c.setup->options.rtr))),
+                        c.peer, c.peer});
   }
   c.stream = next_stream(c.slot);
   enter(c, Phase::opening);
@@ -133,8 +134,8 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       core_->pending.our_turn(c.id);
       c.setup->times.request = now - c.setup->start;
       const std::uint16_t ird = event.parameters.peer_ord, ord = event.parameters.peer_ird;
-      tell(c, ConnectRequest{core_->id(listener_of(c)), id_of(c), c.peer, std::move(event.parameters),
-                             std::move(event.private_data), ird, ord});
+      push_event(c, ConnectRequest{core_->id(listener_of(c)), id_of(c), c.peer, std::move(event.parameters),
+                                   std::move(event.private_data), ird, ord});
       return;
     }
     case Kind::fpdu_mode:
@@ -153,7 +154,8 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       return;
     case Kind::rejected: {
       if (c.role == mpa::Role::responder) return;  // decide() has done it
-      tell(c, Rejected{id_of(c), std::move(event.private_data), std::move(event.parameters), std::move(event.failure)});
+      push_event(
+          c, Rejected{id_of(c), std::move(event.private_data), std::move(event.parameters), std::move(event.failure)});
       end(c);
       begin_linger(c, now);
       return;
@@ -272,7 +274,8 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
 void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
   c.setup->times.established = now - c.setup->start;
   const std::uint16_t ird = event.parameters.ird, ord = event.parameters.ord;
-  tell(c, Established{id_of(c), std::move(event.parameters), std::move(event.private_data), ird, ord, c.setup->times});
+  push_event(
+      c, Established{id_of(c), std::move(event.parameters), std::move(event.private_data), ird, ord, c.setup->times});
   enter(c, Phase::open);
   c.deadline = never;
   c.setup.reset();
@@ -331,7 +334,7 @@ void Iwarp::decide(Connection& c, Instant now) {
 }
 
 void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed, Duration wait) {
-  tell(c, Retrying{id_of(c), std::move(why), failed, c.peer, wait});
+  push_event(c, Retrying{id_of(c), std::move(why), failed, c.peer, wait});
   if (c.wire == Wire::up) drop_stream(c, StreamCommand::Kind::reset);
   c.setup->startup.reset();
   c.setup->reply.reset();
@@ -368,7 +371,7 @@ void Iwarp::fail_setup(Connection& c, Instant now, Failure why, mpa::StartupEven
                        .responder = c.role == mpa::Role::responder,
                        .attempts = core_->retries.attempts(c.id),
                        .elapsed = now - c.setup->start};
-  if (!orphan(c)) tell(c, std::move(failed));
+  if (!orphan(c)) push_event(c, std::move(failed));
   end(c);
   if (c.wire == Wire::up && close == mpa::StartupEvent::Close::reset)
     drop_stream(c, StreamCommand::Kind::reset);

@@ -94,12 +94,12 @@ void Iwarp::trace_end(const Connection& c, StreamEnd end) const {
   trace::record(c.trace.get(), trace::TcpEnded{to_string(end)});
 }
 
-void Iwarp::trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const {
+void Iwarp::trace_refused(EndpointId listener, ReachedLimit scarce, const Address& peer) const {
   const Listener* l = options_.trace == nullptr ? nullptr : find_listener(listener);
   if (l != nullptr) trace_of(*l, peer).record(trace::Refused{limit_word(scarce)});
 }
 
-void Iwarp::trace_evicted(const Connection& c, Scarce scarce, Duration waited) const {
+void Iwarp::trace_evicted(const Connection& c, ReachedLimit scarce, Duration waited) const {
   trace::record(c.trace.get(), trace::Evicted{.limit = limit_word(scarce), .waited = waited});
 }
 

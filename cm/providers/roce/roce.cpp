@@ -311,7 +311,7 @@ void Roce::destroy(EndpointId endpoint) noexcept {
   }
   try {
     // destroy() right after reject(), before the driver's turn: the peer still gets the answer.
-    if (c->phase == Phase::decided && !c->accept) say_no(*c, now_, true);
+    if (c->phase == Phase::decided && !c->accept) send_refusal(*c, now_, true);
   } catch (...) {  // no message to the peer, as if it were lost
   }
   trace_destroyed(*c);

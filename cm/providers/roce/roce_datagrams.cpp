@@ -60,7 +60,7 @@ Result<void> Roce::to_rts_for_datagrams(Connection& c) {
 /// Sends the SIDR_REP with the queue pair, which receives from now on. The peer does not confirm a SIDR_REP.
 void Roce::grant_service(Connection& c, Instant now) {
   if (auto moved = to_rts_for_datagrams(c); !moved) {
-    say_no(c, now, false);
+    send_refusal(c, now, false);
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
   }
   const auto granted = agent_.sidr_reply(now, c.cm,
@@ -85,17 +85,17 @@ void Roce::on_service_reply(Connection& c, Instant now, ibcm::SidrReplied& event
   }
   if (rep.status == SidrStatus::rejected) {
     set_deadline(c, never);
-    tell(c, Rejected{.id = id_of(c),
-                     .private_data = bytes_of(rep.private_data),
-                     .parameters = parameters_of(c),
-                     .why = sidr_failure(rep.status)});
+    push_event(c, Rejected{.id = id_of(c),
+                           .private_data = bytes_of(rep.private_data),
+                           .parameters = parameters_of(c),
+                           .why = sidr_failure(rep.status)});
     return end(c);
   }
   fail_setup(c, now, sidr_failure(rep.status));
 }
 
 /// Refuses a request that waits: as a rejection by the program, with its private data, or because there is no room.
-void Roce::say_no(Connection& c, Instant now, bool by_program) {
+void Roce::send_refusal(Connection& c, Instant now, bool by_program) {
   using wire::ib::CmReject;
   const ConstBytes data = by_program ? ConstBytes(c.private_data) : ConstBytes();
   if (c.datagrams())

@@ -41,7 +41,7 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
   } else if (std::holds_alternative<ibcm::Waiting>(event)) {
     if (c->phase == Phase::requesting) watch_decider(*c, now);
   } else if (std::holds_alternative<ibcm::TimewaitExit>(event)) {
-    if (c->told_end) tell(*c, TimewaitExit{id_of(*c)});
+    if (c->told_end) push_event(*c, TimewaitExit{id_of(*c)});
     leave_agent(*c);
   } else if (auto* alternate = std::get_if<ibcm::AlternateRequested>(&event)) {
     // RoCE has no paths that the connection manager could load (IBA A17).
@@ -152,7 +152,7 @@ void Roce::hang_up(Connection& c, Instant now) {
 void Roce::disconnected(Connection& c, Failure why, bool graceful) {
   set_deadline(c, never);
   stop_qp(c);
-  tell(c, Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
+  push_event(c, Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
   c.told_end = true;
   end(c);
 }

@@ -124,7 +124,7 @@ struct Listener {
 };
 
 /// The address of destroyed connections, whose peers may still be sent messages.
-struct Leaving {
+struct LingeringAddress {
   Instant until;
   Address local;
   BindId bind = 0;
@@ -232,7 +232,7 @@ class Roce final : public RoceProvider {
   // roce_setup.cpp: from the start to Established or a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l, const Address& local);
-  ibcm::WhenFull when_full() const;
+  ibcm::OverloadAction when_full() const;
   void start_attempt(Connection& c, Instant now);
   void request(Connection& c, Instant now);
   ibcm::Path path_to_peer(const Connection& c) const;
@@ -267,7 +267,7 @@ class Roce final : public RoceProvider {
   void on_service_request(Instant now, ibcm::SidrRequested& event);
   void on_service_reply(Connection& c, Instant now, ibcm::SidrReplied& event);
   void grant_service(Connection& c, Instant now);
-  void say_no(Connection& c, Instant now, bool by_program);
+  void send_refusal(Connection& c, Instant now, bool by_program);
   Result<void> to_rts_for_datagrams(Connection& c);
 
   // roce_end.cpp: events of the agent and the device, and how connections end
@@ -303,13 +303,13 @@ class Roce final : public RoceProvider {
   void begin_trace(Connection& c);
   void enter(Connection& c, Phase phase);
   void trace_destroyed(Connection& c) noexcept;
-  void trace_refused(const Listener& l, Scarce scarce, const Address& peer);
+  void trace_refused(const Listener& l, ReachedLimit scarce, const Address& peer);
   template <class E>
   void record(const Connection& c, const E& event) {
     trace::record(c.trace.get(), event);
   }
   template <class E>
-  void tell(const Connection& c, E&& event) {
+  void push_event(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       cm::trace_event(*c.trace, Event(event));
     core_->push(std::forward<E>(event));
@@ -327,15 +327,15 @@ class Roce final : public RoceProvider {
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
   std::vector<Slot> slots_;  // by EndpointTable::slot
-  Spares<std::unique_ptr<Connection>> spare_connections_;
-  Spares<OwnQueues> spare_queues_;
+  FreeList<std::unique_ptr<Connection>> spare_connections_;
+  FreeList<OwnQueues> spare_queues_;
   std::vector<EndpointId> by_cm_;  // by EndpointTable::slot of the agent's id
   Address unreachable_{};          // of the last ICMP error that was handled, and its time
   Instant unreachable_at_ = Instant::min();
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // active listeners, by service ID
   std::vector<EndpointId> closing_;                            // waiting for their requests to complete
   std::vector<HostProbe> asked_hosts_;                         // those of the last few seconds
-  std::vector<Leaving> leaving_;                               // ordered by time, at most one per local address
+  std::vector<LingeringAddress> leaving_;                      // ordered by time, at most one per local address
   Fifo<PacketCommand> commands_;                               // at most two per endpoint
   nic::roce::MadIn mad_in_;  // kept, because creating it for each message costs more than filling it
   nic::roce::MadOut mad_out_;

@@ -54,7 +54,7 @@ void Roce::release_later(Connection& c) noexcept {
   if (c.bind == 0) return;
   const Address local = without_port(c.local);
   const auto before =
-      std::find_if(leaving_.begin(), leaving_.end(), [&](const Leaving& l) { return l.local == local; });
+      std::find_if(leaving_.begin(), leaving_.end(), [&](const LingeringAddress& l) { return l.local == local; });
   if (before != leaving_.end()) {
     release(before->bind);
     leaving_.erase(before);

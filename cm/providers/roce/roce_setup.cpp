@@ -92,9 +92,9 @@ void Roce::start_listening(Listener& l, const Address&) {
 }
 
 /// What the agent does if there is no room. on_request() handles RoceWhenFull::refuse without the agent.
-ibcm::WhenFull Roce::when_full() const {
-  if (plays(Departure::drops_when_full) || options_.when_full == RoceWhenFull::drop) return ibcm::WhenFull::drop;
-  return options_.when_full == RoceWhenFull::retry_after ? ibcm::WhenFull::reject : ibcm::WhenFull::mra;
+ibcm::OverloadAction Roce::when_full() const {
+  if (plays(Departure::drops_when_full) || options_.when_full == RoceWhenFull::drop) return ibcm::OverloadAction::drop;
+  return options_.when_full == RoceWhenFull::retry_after ? ibcm::OverloadAction::reject : ibcm::OverloadAction::mra;
 }
 
 void Roce::start_attempt(Connection& c, Instant now) {
@@ -253,18 +253,18 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
 /// An id for the peer's request. 0: there is no room, which is already reported to the Manager and the trace.
 EndpointId Roce::admit(const Listener& l, const Address& peer, Instant now) {
   const EndpointId id = core_->ids.issue();
-  const auto no_room = [&](Scarce scarce) {
+  const auto no_room = [&](ReachedLimit scarce) {
     core_->refused(l.id, scarce, peer, ib::step::send_request);
     trace_refused(l, scarce, peer);
     return EndpointId{0};
   };
-  if (id == 0) return no_room(Scarce::endpoints_max);
-  core_->came_from(id, l.id);
+  if (id == 0) return no_room(ReachedLimit::endpoints_max);
+  core_->set_listener(id, l.id);
   const Pending::Answer answer = core_->pending.admit(id, peer);
   if (answer.evicted != 0) give_way(answer.evicted, now);
   if (answer.admitted) return id;
   core_->release(id);
-  return no_room(Scarce::pending_max);
+  return no_room(ReachedLimit::pending_max);
 }
 
 /// Announces the request to the program, which decides.
@@ -283,13 +283,13 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   }
   begin_trace(c);
   trace::record(c.trace.get(), trace::Admitted{});
-  tell(c, ConnectRequest{.listener = core_->id(l.id),
-                         .id = core_->id(id),
-                         .peer = c.peer,
-                         .offered = parameters_of(c),
-                         .private_data = std::move(private_data),
-                         .ird = c.offered.ird,
-                         .ord = c.offered.ord});
+  push_event(c, ConnectRequest{.listener = core_->id(l.id),
+                               .id = core_->id(id),
+                               .peer = c.peer,
+                               .offered = parameters_of(c),
+                               .private_data = std::move(private_data),
+                               .ird = c.offered.ird,
+                               .ord = c.offered.ord});
 }
 
 void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
@@ -324,7 +324,7 @@ void Roce::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
   if (!c.accept) {
-    say_no(c, now, true);
+    send_refusal(c, now, true);
     core_->pending.leave(c.id);
     return end(c);
   }
@@ -332,7 +332,7 @@ void Roce::decide(Connection& c, Instant now) {
   if (c.datagrams()) return grant_service(c, now);
   // IBA §12.9.7.1: RTR before the REP, RTS after the RTU. In between, COMM_EST reports the peer's first packet.
   if (auto moved = to_rtr(c); !moved) {
-    say_no(c, now, false);
+    send_refusal(c, now, false);
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
   }
   ibcm::AcceptParameters p;
@@ -447,11 +447,11 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
                                     "connect again later, or raise reply_timeout"));
   if (c.initiator && reason == CmReject::consumer) {
     set_deadline(c, never);
-    tell(c, Rejected{.id = id_of(c),
-                     .private_data = bytes_of(event.reject.private_data),
-                     .parameters = parameters_of(c),
-                     .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, reject_sentence(reason),
-                                          "look at the peer's log, or at its private data")});
+    push_event(c, Rejected{.id = id_of(c),
+                           .private_data = bytes_of(event.reject.private_data),
+                           .parameters = parameters_of(c),
+                           .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, reject_sentence(reason),
+                                                "look at the peer's log, or at its private data")});
     return end(c);
   }
   const bool nobody = reason == CmReject::invalid_service_id;
@@ -489,21 +489,21 @@ void Roce::established(Connection& c, Instant now, Bytes private_data) {
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
   c.qp->watch(now, watch_of(c));
-  tell(c, Established{.id = id_of(c),
-                      .parameters = parameters_of(c),
-                      .private_data = std::move(private_data),
-                      .ird = c.depths.ird,
-                      .ord = c.depths.ord,
-                      .steps = c.steps});
+  push_event(c, Established{.id = id_of(c),
+                            .parameters = parameters_of(c),
+                            .private_data = std::move(private_data),
+                            .ird = c.depths.ird,
+                            .ord = c.depths.ord,
+                            .steps = c.steps});
 }
 
 void Roce::give_way(EndpointId who, Instant now) {
   Connection* c = find(who);
   if (c == nullptr) return;
   const EndpointId listener = core_->ids.find(who)->listener;
-  record(*c, trace::Evicted{.limit = limit_word(Scarce::pending_max), .waited = now - c->start});
-  say_no(*c, now, false);
-  fail_setup(*c, now, core_->evicted(listener, Scarce::pending_max, ib::step::wait_ready, now - c->start));
+  record(*c, trace::Evicted{.limit = limit_word(ReachedLimit::pending_max), .waited = now - c->start});
+  send_refusal(*c, now, false);
+  fail_setup(*c, now, core_->evicted(listener, ReachedLimit::pending_max, ib::step::wait_ready, now - c->start));
 }
 
 bool Roce::try_again(Connection& c, Instant now, Failure& why) {
@@ -512,7 +512,7 @@ bool Roce::try_again(Connection& c, Instant now, Failure& why) {
   if (!again) return false;
   leave_agent(c);  // a late answer is ignored
   const Address failed = std::exchange(c.peer, again->peer);
-  tell(c, Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
+  push_event(c, Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
     start_attempt(c, now);
   } else {
@@ -526,11 +526,11 @@ void Roce::fail_setup(Connection& c, Instant now, Failure why) {
   if (try_again(c, now, why)) return;
   core_->pending.our_turn(c.id);
   set_deadline(c, never);
-  tell(c, ConnectFailed{.id = id_of(c),
-                        .why = std::move(why),
-                        .responder = !c.initiator,
-                        .attempts = core_->retries.attempts(c.id),
-                        .elapsed = now - c.start});
+  push_event(c, ConnectFailed{.id = id_of(c),
+                              .why = std::move(why),
+                              .responder = !c.initiator,
+                              .attempts = core_->retries.attempts(c.id),
+                              .elapsed = now - c.start});
   end(c);
   leave_agent(c);
   if (c.qp && c.qp->state() != QpState::init) stop_qp(c);

@@ -48,7 +48,7 @@ void Roce::trace_destroyed(Connection& c) noexcept {
   c.trace.reset();
 }
 
-void Roce::trace_refused(const Listener& l, Scarce scarce, const Address& peer) {
+void Roce::trace_refused(const Listener& l, ReachedLimit scarce, const Address& peer) {
   if (options_.trace == nullptr) return;
   const trace::Scope scope{.sink = *options_.trace, .now = now_, .local = l.address, .peer = peer};
   scope.record(trace::Refused{limit_word(scarce)});

@@ -131,7 +131,7 @@
   X(cm_service, CmService, PARLEY_IBCM_SERVICES)                             \
   X(cm_extended, CmExtended, PARLEY_IBCM_EXTENDED)                           \
   X(cm_rate, CmRate, PARLEY_IBCM_RATES)                                      \
-  X(cm_about, CmAbout, PARLEY_IBCM_ABOUT)                                    \
+  X(cm_about, CmSubject, PARLEY_IBCM_ABOUT)                                  \
   X(cm_reject, CmReject, PARLEY_IBCM_REJECTS)                                \
   X(cm_ap_status, CmApStatus, PARLEY_IBCM_AP_STATUS)                         \
   X(cm_sidr_status, CmSidrStatus, PARLEY_IBCM_SIDR_STATUS)

@@ -369,7 +369,7 @@ TEST(CaptureCorners, WhatWasHandedOutTakesNoRoom) {
 TEST(CaptureCorners, ThePrivateDataOfARejectTakesRoom) {
   const auto report = [](std::size_t data, std::size_t room) {
     test::RoceTalk t;
-    wire::ib::CmRej rej = test::RoceTalk::rej(1, wire::ib::CmAbout::req, wire::ib::CmReject::consumer);
+    wire::ib::CmRej rej = test::RoceTalk::rej(1, wire::ib::CmSubject::req, wire::ib::CmReject::consumer);
     std::fill_n(rej.private_data.begin(), data, std::uint8_t{0x5A});
     t.cm(0, t.req());
     t.cm(1, rej);

@@ -14,8 +14,8 @@ using test::keys_of;
 using test::Operation;
 using test::RoceTalk;
 using testing::HasSubstr;
-using wire::ib::CmAbout;
 using wire::ib::CmReject;
+using wire::ib::CmSubject;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t psn = 0xFFFFFE;
@@ -209,8 +209,8 @@ TEST(CaptureRoceCm, NobodyIsBlamedForARoleWithoutTheReq) {
     t.cm(1, wire::ib::CmDreq{.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .remote_qpn = 0x11}, 2ms);
     t.cm(1, t.rep(), 2ms);
     t.cm(1, wire::ib::CmRtu{.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA}, 2ms);
-    t.cm(1, RoceTalk::rej(1, CmAbout::rep, CmReject::consumer), 2ms);
-    t.cm(1, wire::ib::CmMra{.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .about = CmAbout::rep}, 2ms);
+    t.cm(1, RoceTalk::rej(1, CmSubject::rep, CmReject::consumer), 2ms);
+    t.cm(1, wire::ib::CmMra{.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .about = CmSubject::rep}, 2ms);
     EXPECT_EQ(keys_of(test::analyse(t.frames)), first ? "error cm.role frame 4 responder; error cm.rej-about frame 5 "
                                                         "responder; error cm.mra-about frame 6 responder"
                                                       : "");

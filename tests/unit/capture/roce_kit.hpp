@@ -114,7 +114,7 @@ class RoceTalk {
   static wire::ib::CmRtu rtu() { return {.local_comm_id = 0xAAAA, .remote_comm_id = 0xBBBB}; }
   static wire::ib::CmDreq dreq() { return {.local_comm_id = 0xAAAA, .remote_comm_id = 0xBBBB, .remote_qpn = qpns[1]}; }
   static wire::ib::CmDrep drep() { return {.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA}; }
-  static wire::ib::CmRej rej(unsigned from, wire::ib::CmAbout about, wire::ib::CmReject reason) {
+  static wire::ib::CmRej rej(unsigned from, wire::ib::CmSubject about, wire::ib::CmReject reason) {
     return {.local_comm_id = from == 0 ? 0xAAAAu : 0,
             .remote_comm_id = from == 0 ? 0xBBBBu : 0xAAAA,
             .about = about,

@@ -19,8 +19,8 @@ using test::keys_of;
 using test::Operation;
 using test::RoceTalk;
 using testing::HasSubstr;
-using wire::ib::CmAbout;
 using wire::ib::CmReject;
+using wire::ib::CmSubject;
 using namespace std::chrono_literals;
 
 ConnectionReport only_roce(const FileReport& r) {
@@ -120,7 +120,7 @@ TEST(CaptureRoce, NothingStandsInsideAMessageOfSeveralPackets) {  // IBA §9.7.4
 TEST(CaptureRoce, SaysInWordsWhyThereIsNoConnection) {
   RoceTalk t;
   t.cm(0, t.req());
-  t.cm(1, RoceTalk::rej(1, CmAbout::req, CmReject::invalid_service_id));
+  t.cm(1, RoceTalk::rej(1, CmSubject::req, CmReject::invalid_service_id));
   const FileReport refused = test::analyse(t.frames);
   EXPECT_EQ(only_roce(refused).outcome, Outcome::rejected);
   EXPECT_EQ(only_roce(refused).judgement.standing, Standing::passed);
@@ -129,7 +129,7 @@ TEST(CaptureRoce, SaysInWordsWhyThereIsNoConnection) {
 
   RoceTalk late;
   late.cm(0, late.req());
-  late.cm(0, RoceTalk::rej(0, CmAbout::other, CmReject::timeout));
+  late.cm(0, RoceTalk::rej(0, CmSubject::other, CmReject::timeout));
   const ConnectionReport gave_up = only_roce(test::analyse(late.frames));
   EXPECT_EQ(gave_up.outcome, Outcome::failed);
   EXPECT_EQ(gave_up.judgement.why, "the set-up failed: timeout: the sender gave up waiting");
@@ -294,7 +294,7 @@ TEST(CaptureRoce, AResponderThatWasStartedAgainIsNotTakenForABrokenOne) {
         t.cm(1, t.rep());
       else
         t.cm(1, wire::ib::CmMra{
-                    .local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 24});
+                    .local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .about = CmSubject::req, .service_timeout = 24});
       if (asked_again) t.cm(0, t.req(), 80s);
       wire::ib::CmRep rep = t.rep();
       rep.local_comm_id = 0xCCCC;
@@ -318,12 +318,12 @@ TEST(CaptureRoce, AnAnswerForWantOfRoomNamesNoId) {
     RoceTalk t;
     t.cm(0, t.req());
     t.cm(1,
-         wire::ib::CmMra{.local_comm_id = 0, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 17});
+         wire::ib::CmMra{.local_comm_id = 0, .remote_comm_id = 0xAAAA, .about = CmSubject::req, .service_timeout = 17});
     t.cm(0, t.req(), 80s);
     t.cm(1, t.rep());
     t.cm(0, RoceTalk::rtu());
-    t.cm(1,
-         wire::ib::CmMra{.local_comm_id = id, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 17});
+    t.cm(1, wire::ib::CmMra{
+                .local_comm_id = id, .remote_comm_id = 0xAAAA, .about = CmSubject::req, .service_timeout = 17});
     t.data(0, Operation::send_only, 0xFFFFFE);
     t.ack(1, 0xFFFFFE, 1);
     return keys_of(test::analyse(t.close().frames));
@@ -342,7 +342,7 @@ TEST(CaptureRoce, ARejectionMayBeOfAnAnswerThatIsMissing) {
     t.cm(0, RoceTalk::rtu());
     t.cm(1, wire::ib::CmRej{.local_comm_id = 0xCCCC,
                             .remote_comm_id = 0xAAAA,
-                            .about = CmAbout::other,
+                            .about = CmSubject::other,
                             .reason = wire::ib::CmReject::no_resources});
     const std::string keys = keys_of(test::analyse(t.frames));
     EXPECT_EQ(keys.find("cm.comm-id") == std::string::npos, repeated) << keys;
@@ -415,7 +415,7 @@ TEST(CaptureRoce, DeparturesOfAKnownPeerAreNotesThatNameThem) {
   req = type.req();
   req.service = wire::ib::CmService::rd;
   type.cm(0, req);
-  type.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  type.cm(1, RoceTalk::rej(1, CmSubject::req, wire::ib::CmReject::consumer));
   EXPECT_EQ(departures_of(test::analyse(type.frames)), "frame 2 responder: (quirk rejects-service-type)");
 
   RoceTalk shorter;
@@ -441,7 +441,7 @@ TEST(CaptureRoce, WhatWasEstablishedIsNotRejectedByTheRejectionOfItsLateReq) {
   RoceTalk t;
   t.set_up().close();
   t.cm(0, t.req(), 5s);
-  t.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  t.cm(1, RoceTalk::rej(1, CmSubject::req, wire::ib::CmReject::consumer));
   const FileReport r = test::analyse(t.frames);
   EXPECT_EQ(only_roce(r).outcome, Outcome::established);
   EXPECT_EQ(keys_of(r), "");
@@ -460,7 +460,7 @@ TEST(CaptureRoce, WhatIsInOrderNamesNoQuirk) {
   EXPECT_EQ(departures_of(test::analyse(t.frames)), "");
   RoceTalk rejected;
   rejected.cm(0, rejected.req());
-  rejected.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  rejected.cm(1, RoceTalk::rej(1, CmSubject::req, wire::ib::CmReject::consumer));
   EXPECT_EQ(departures_of(test::analyse(rejected.frames)), "");
 }
 
@@ -472,7 +472,7 @@ TEST(CaptureRoce, SeveralRejectionsOfARepeatedRequestMayComeTogether) {
     for (const std::uint32_t id : {0xBBBBU, 0xCCCCU, 0xDDDDU})
       t.cm(1, wire::ib::CmRej{.local_comm_id = id,
                               .remote_comm_id = 0xAAAA,
-                              .about = CmAbout::req,
+                              .about = CmSubject::req,
                               .reason = wire::ib::CmReject::invalid_path_mtu});
     const std::string said = keys_of(test::analyse(t.frames));
     EXPECT_EQ(said.substr(0, 15), requests == 3 ? "warning cm.rest" : "error cm.comm-i") << said;

@@ -79,7 +79,7 @@ TEST(IbcmFlood, NewsOfManyIsOneEvent) {
 }
 
 TEST(IbcmFlood, FullListenerTellsPeersThatUnderstandWhenToComeAgain) {
-  Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::reject, .retry_after = 40ms});
+  Pair t({}, {}, {.pending_max = 1, .when_full = OverloadAction::reject, .retry_after = 40ms});
   t.passive.accepts = false;
   const Bytes data(84, 0x33);
   for (std::uint32_t i = 0; i < 2; ++i) {
@@ -111,7 +111,7 @@ TEST(IbcmFlood, FullListenerTellsPeersThatUnderstandWhenToComeAgain) {
 }
 
 TEST(IbcmFlood, OthersGetAnMraEvenThere) {
-  Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::reject});
+  Pair t({}, {}, {.pending_max = 1, .when_full = OverloadAction::reject});
   t.passive.accepts = false;
   (void)t.connect(request(1, 2, 0x100));
   (void)t.connect(request(1, 2, 0x101));
@@ -146,7 +146,7 @@ TEST(IbcmFlood, WhatGivesWayToANewcomerIsInTimewait) {
 }
 
 TEST(IbcmFlood, ListenerMayBeSilentAsLinux) {
-  Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::drop});
+  Pair t({}, {}, {.pending_max = 1, .when_full = OverloadAction::drop});
   t.passive.accepts = false;
   (void)t.connect(request(1, 2, 0x100));
   (void)t.connect(request(1, 2, 0x101));
@@ -158,7 +158,7 @@ TEST(IbcmFlood, ListenerMayBeSilentAsLinux) {
 
 // IBA §12.6.5: a REQ goes once, and again as often as it announces.
 TEST(IbcmFlood, ListenerThatIsFullForEverIsLeftInTheEnd) {
-  Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::reject, .retry_after = 1ms});
+  Pair t({}, {}, {.pending_max = 1, .when_full = OverloadAction::reject, .retry_after = 1ms});
   t.passive.accepts = false;
   (void)t.connect();
   ConnectParameters p = request(1, 2, 0x101);

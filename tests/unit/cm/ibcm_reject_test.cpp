@@ -38,7 +38,7 @@ TEST(IbcmReject, EachReasonOfTheResponderReachesTheRequester) {
     ASSERT_EQ(t.active.count<Rejected>(t.a), 1U);
     const Rejected got = *t.active.last<Rejected>();
     EXPECT_EQ(got.reject.reason, reason);
-    EXPECT_EQ(got.reject.about, CmAbout::req);
+    EXPECT_EQ(got.reject.about, CmSubject::req);
     EXPECT_EQ(got.reject.info_length, 72);
     EXPECT_EQ(got.reject.info[71], 0x11);
     EXPECT_EQ(got.reject.private_data[147], 0x22);
@@ -63,7 +63,7 @@ TEST(IbcmReject, EachReasonOfTheRequesterReachesTheResponder) {
     t.net.run_for(1ms);
     ASSERT_EQ(t.passive.all<Rejected>().size(), 1U);
     EXPECT_EQ(t.passive.last<Rejected>()->reject.reason, reason);
-    EXPECT_EQ(t.passive.last<Rejected>()->reject.about, CmAbout::rep);
+    EXPECT_EQ(t.passive.last<Rejected>()->reject.about, CmSubject::rep);
     t.expect_nothing_left();
   }
 }
@@ -164,7 +164,7 @@ TEST(IbcmReject, ARepWithAQueuePairThatNoConnectionCanHaveIsRejected) {
     EXPECT_EQ(t.active.last<Failed>()->why.received,
               fmt::format("a REP with queue pair number {:#08x}, which no connection can have", qpn));
     EXPECT_EQ(sent_rej(t.net).reason, CmReject::unsupported_request);
-    EXPECT_EQ(sent_rej(t.net).about, CmAbout::rep);
+    EXPECT_EQ(sent_rej(t.net).about, CmSubject::rep);
     ASSERT_EQ(t.passive.all<Rejected>().size(), 1U) << "and its sender gives up";
     t.expect_nothing_left();
   }
@@ -296,7 +296,7 @@ TEST(IbcmReject, ReplyWithAQueuePairThatIsInUseIsRejected) {
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.count<Failed>(second), 1U);
   EXPECT_EQ(sent_rej(t.net).reason, CmReject::stale_connection);
-  EXPECT_EQ(sent_rej(t.net).about, CmAbout::rep);
+  EXPECT_EQ(sent_rej(t.net).about, CmSubject::rep);
   ASSERT_EQ(t.passive.all<Rejected>().size(), 1U);
   EXPECT_TRUE(t.passive.last<Rejected>()->timewait);
   ASSERT_EQ(t.active.count<Disconnected>(t.a), 1U) << "the old one is gone at the peer";

@@ -234,7 +234,7 @@ TEST(IbcmAlternate, MraIsHeededAndSilenceLeavesTheConnection) {
   ASSERT_TRUE(t.passive.agent.send_mra(t.net.now, t.b, 20));
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.agent.alternate_state(t.a), AlternateState::mra_lap_rcvd);
-  EXPECT_EQ(t.active.last<Waiting>()->about, CmAbout::other);
+  EXPECT_EQ(t.active.last<Waiting>()->about, CmSubject::other);
   t.net.fate = [](const Flight&, std::size_t) { return Fate{.copies = 0}; };
   ASSERT_TRUE(t.net.run_until([&] { return !t.active.all<AlternateAnswered>().empty(); }));
   EXPECT_EQ(t.active.last<AlternateAnswered>()->why.code, make_error_code(Errc::timed_out));

@@ -60,7 +60,7 @@ CmReq req() {
 CmRep rep(const Bench& b) {
   return {.local_comm_id = peer_id, .remote_comm_id = b.own_id(), .local_qpn = peer_qpn, .local_ca_guid = guid(2)};
 }
-CmRej rej(const Bench& b, CmAbout about, CmReject reason) {
+CmRej rej(const Bench& b, CmSubject about, CmReject reason) {
   CmRej m{.local_comm_id = peer_id, .remote_comm_id = b.own_id(), .about = about, .reason = reason};
   if (reason == CmReject::timeout) {
     m.info_length = 8;
@@ -109,19 +109,20 @@ std::vector<Input> messages() {
           "MRA of REP",
           [](const Bench& b) {
             return CmMra{
-                .local_comm_id = peer_id, .remote_comm_id = b.own_id(), .about = CmAbout::rep, .service_timeout = 20};
+                .local_comm_id = peer_id, .remote_comm_id = b.own_id(), .about = CmSubject::rep, .service_timeout = 20};
           }),
-      message(
-          "MRA of LAP",
-          [](const Bench& b) {
-            return CmMra{
-                .local_comm_id = peer_id, .remote_comm_id = b.own_id(), .about = CmAbout::other, .service_timeout = 20};
-          }),
-      message("REJ 28 of REQ", [](const Bench& b) { return rej(b, CmAbout::req, CmReject::consumer); }),
-      message("REJ 10 of REQ", [](const Bench& b) { return rej(b, CmAbout::req, CmReject::stale_connection); }),
-      message("REJ 28 of REP", [](const Bench& b) { return rej(b, CmAbout::rep, CmReject::consumer); }),
-      message("REJ 28 of other", [](const Bench& b) { return rej(b, CmAbout::other, CmReject::consumer); }),
-      message("REJ 4 with its GUID", [](const Bench& b) { return rej(b, CmAbout::req, CmReject::timeout); }),
+      message("MRA of LAP",
+              [](const Bench& b) {
+                return CmMra{.local_comm_id = peer_id,
+                             .remote_comm_id = b.own_id(),
+                             .about = CmSubject::other,
+                             .service_timeout = 20};
+              }),
+      message("REJ 28 of REQ", [](const Bench& b) { return rej(b, CmSubject::req, CmReject::consumer); }),
+      message("REJ 10 of REQ", [](const Bench& b) { return rej(b, CmSubject::req, CmReject::stale_connection); }),
+      message("REJ 28 of REP", [](const Bench& b) { return rej(b, CmSubject::rep, CmReject::consumer); }),
+      message("REJ 28 of other", [](const Bench& b) { return rej(b, CmSubject::other, CmReject::consumer); }),
+      message("REJ 4 with its GUID", [](const Bench& b) { return rej(b, CmSubject::req, CmReject::timeout); }),
       message("DREQ",
               [](const Bench& b) {
                 const auto ids = b.agent.ids(b.id);
@@ -254,10 +255,10 @@ std::string sent_text(const CmMessage& m) {
   std::string out = fmt::format("send {}", to_string(m.type()));
   if (const auto* r = std::get_if<CmRej>(&m.body))
     out += fmt::format(" {} of {}", static_cast<unsigned>(r->reason),
-                       r->about == CmAbout::other ? std::string_view("other") : to_string(r->about));
+                       r->about == CmSubject::other ? std::string_view("other") : to_string(r->about));
   if (const auto* r = std::get_if<CmMra>(&m.body))
     out += fmt::format(" {} of {}", r->service_timeout,
-                       r->about == CmAbout::other ? std::string_view("LAP") : to_string(r->about));
+                       r->about == CmSubject::other ? std::string_view("LAP") : to_string(r->about));
   if (const auto* r = std::get_if<CmSidrRep>(&m.body)) out += fmt::format(" {}", static_cast<unsigned>(r->status));
   if (const auto* r = std::get_if<CmApr>(&m.body)) out += fmt::format(" {}", static_cast<unsigned>(r->status));
   return out;

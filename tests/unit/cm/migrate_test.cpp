@@ -29,13 +29,13 @@ struct Moving : Pair {
     EXPECT_TRUE(net.run_until([&] { return b.all<cm::ConnectRequest>().size() > before; }));
     return *b.last<cm::ConnectRequest>();
   }
-  cm::Migrant detach(cm::ConnectRequest request) {
+  cm::DetachedRequest detach(cm::ConnectRequest request) {
     auto out = b.cm.detach(std::move(request));
     EXPECT_TRUE(out) << out.error().message();
     return std::move(*out);
   }
   /// w takes it, with a queue pair and receives on vw.
-  void take(cm::Migrant migrant) {
+  void take(cm::DetachedRequest migrant) {
     auto id = w.cm.adopt(std::move(migrant));
     ASSERT_TRUE(id) << id.error().message();
     cb = *id;
@@ -72,7 +72,7 @@ TEST(CmMigrate, AnotherManagerAcceptsAndMovesData) {
   cm::ConnectRequest request = p.ask(hello);
   const cm::Id before = request.id;
   const Address peer = request.peer;
-  cm::Migrant migrant = p.detach(request);
+  cm::DetachedRequest migrant = p.detach(request);
   EXPECT_EQ(migrant.request().private_data, hello);
   EXPECT_EQ(migrant.request().peer, peer);
   EXPECT_FALSE(migrant.request().id);
@@ -109,7 +109,7 @@ TEST(CmMigrate, TheOldManagerHasNoIdAndNoEventOfItAnyMore) {
   cm::ConnectRequest request = p.ask();
   cm::Id before = request.id;
   ASSERT_TRUE(p.b.cm.post_event(7, before));
-  cm::Migrant migrant = p.detach(request);
+  cm::DetachedRequest migrant = p.detach(request);
   EXPECT_EQ(p.b.provider->endpoint_count(), 1U) << "the listener";
   EXPECT_FALSE(before.peer_address());
   EXPECT_EQ(before.accept().error(), Errc::wrong_state);
@@ -127,7 +127,7 @@ TEST(CmMigrate, TheOldManagerHasNoIdAndNoEventOfItAnyMore) {
 TEST(CmMigrate, ADestroyedMigrantResetsItsPeer) {
   Moving p;
   {
-    const cm::Migrant gone = p.detach(p.ask());
+    const cm::DetachedRequest gone = p.detach(p.ask());
     p.net.settle();
     EXPECT_FALSE(p.has<cm::ConnectFailed>(p.a)) << "not before its end";
   }
@@ -176,7 +176,7 @@ TEST(CmMigrate, ARequestThatHasEndedDoesNotMove) {
 
 TEST(CmMigrate, APeerThatGoesInBetweenFailsAtTheNewManager) {
   Moving p;
-  cm::Migrant migrant = p.detach(p.ask());
+  cm::DetachedRequest migrant = p.detach(p.ask());
   p.ca.destroy();
   p.net.settle();
   auto id = p.w.cm.adopt(std::move(migrant));
@@ -199,7 +199,7 @@ TEST(CmMigrate, WhatComesInBetweenIsJudgedByTheNewManager) {
   request.resize(20);
   raw.send(request);
   ASSERT_TRUE(p.net.run_until([&] { return p.has<cm::ConnectRequest>(p.b); }));
-  cm::Migrant migrant = p.detach(*p.b.last<cm::ConnectRequest>());
+  cm::DetachedRequest migrant = p.detach(*p.b.last<cm::ConnectRequest>());
   raw.send(text("x"));  // before the Reply nothing may come
   p.net.settle();
   ASSERT_TRUE(p.w.cm.adopt(std::move(migrant)));
@@ -211,7 +211,7 @@ TEST(CmMigrate, TheClockOfTheSetUpGoesOn) {
   Moving p;
   cm::ConnectRequest request = p.ask();
   p.net.run_for(1s);
-  cm::Migrant migrant = p.detach(std::move(request));
+  cm::DetachedRequest migrant = p.detach(std::move(request));
   p.net.run_for(2s);
   auto id = p.w.cm.adopt(std::move(migrant));
   ASSERT_TRUE(id) << id.error().message();
@@ -245,8 +245,8 @@ TEST(CmMigrate, TheListenersPlaceIsFreeAndItsOptionsStay) {
   Moving p;
   p.listening.pending_max = 1;
   p.listening.ord = 3;
-  cm::Migrant first = p.detach(p.ask());
-  cm::Migrant second = p.detach(p.ask());
+  cm::DetachedRequest first = p.detach(p.ask());
+  cm::DetachedRequest second = p.detach(p.ask());
   EXPECT_FALSE(p.has<cm::TurnedAway>(p.b));
   p.listener.destroy();
   p.take(std::move(second));
@@ -256,7 +256,7 @@ TEST(CmMigrate, TheListenersPlaceIsFreeAndItsOptionsStay) {
 
 TEST(CmMigrate, TheBoundsOfTheNewManagerHold) {
   Moving p({.endpoints_max = 3, .pending_max = 2});
-  std::vector<cm::Migrant> migrants;
+  std::vector<cm::DetachedRequest> migrants;
   for (int i = 0; i < 4; ++i) migrants.push_back(p.detach(p.ask()));
   auto first = p.w.cm.adopt(std::move(migrants[0]));
   ASSERT_TRUE(first);
@@ -284,7 +284,7 @@ TEST(CmMigrate, TheBoundsOfTheNewManagerHold) {
 TEST(CmMigrate, EachTraceHasItsPart) {
   Steps before, after;
   Moving p({}, {.trace = &before}, {.trace = &after});
-  cm::Migrant migrant = p.detach(p.ask());
+  cm::DetachedRequest migrant = p.detach(p.ask());
   EXPECT_EQ(before.text,
             "mpa.frame received Request\ncm.state from=startup to=deciding\ncm.state from=deciding to=moved\n");
   p.take(std::move(migrant));
@@ -303,7 +303,7 @@ TEST(CmMigrate, ADriverWithoutMovableStreamsRefuses) {
   ASSERT_FALSE(stays);
   EXPECT_EQ(stays.error(), Errc::unsupported);
   p.b.provider->set_mover(&p.b);
-  cm::Migrant migrant = p.detach(request);
+  cm::DetachedRequest migrant = p.detach(request);
   p.w.provider->set_mover(nullptr);
   const auto out = p.w.cm.adopt(std::move(migrant));
   ASSERT_FALSE(out);

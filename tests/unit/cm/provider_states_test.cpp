@@ -176,7 +176,7 @@ const Input inputs[] = {
        c.provider->set_mover(&mover);
        cm::ConnectRequest request;
        request.id = c.id;
-       c.note(c.cm.detach(std::move(request)).map([](const cm::Migrant&) {})), c.turn();
+       c.note(c.cm.detach(std::move(request)).map([](const cm::DetachedRequest&) {})), c.turn();
      }},
     {"destroy", [](Case& c) { c.id.destroy(), c.turn(); }},
 };

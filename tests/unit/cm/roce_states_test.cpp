@@ -145,7 +145,7 @@ struct Case {
   CmBody rejection(wire::ib::CmReject reason) const {
     return wire::ib::CmRej{.local_comm_id = initiator ? 0 : peer_id,
                            .remote_comm_id = own_id,
-                           .about = initiator ? wire::ib::CmAbout::req : wire::ib::CmAbout::rep,
+                           .about = initiator ? wire::ib::CmSubject::req : wire::ib::CmSubject::rep,
                            .reason = reason};
   }
   void hear(const CmBody& body) {

@@ -50,7 +50,7 @@ Stage::Mangle says(Body body, bool arrives = true) {
     return arrives;
   });
 }
-const CmRej rej_of_rep{.about = CmAbout::rep, .reason = CmReject::unsupported_request};
+const CmRej rej_of_rep{.about = CmSubject::rep, .reason = CmReject::unsupported_request};
 
 std::vector<Broken> of_asking() {
   std::vector<Broken> out;

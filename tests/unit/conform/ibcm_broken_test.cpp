@@ -30,7 +30,7 @@ Stage::Mangle later(Stage::Mangle mangle) {
   };
 }
 
-CmRej rej(std::uint32_t id, CmReject reason, CmAbout about = CmAbout::req) {
+CmRej rej(std::uint32_t id, CmReject reason, CmSubject about = CmSubject::req) {
   return {.remote_comm_id = id, .about = about, .reason = reason};
 }
 
@@ -154,7 +154,8 @@ std::vector<Broken> of_rejects() {
                    m.reason = CmReject::no_eec;
                    m.info_length = 127;
                  })});
-  out.push_back({"REJs of other messages", {}, changes<CmRej>([](CmRej& m, CmMessage&) { m.about = CmAbout::other; })});
+  out.push_back(
+      {"REJs of other messages", {}, changes<CmRej>([](CmRej& m, CmMessage&) { m.about = CmSubject::other; })});
   out.push_back({"no REJ at all", {}, drops<CmRej>()});
   out.push_back({"rejects what it may take",
                  [](Stage& stage, const PacketPath&, Bytes& octets) {

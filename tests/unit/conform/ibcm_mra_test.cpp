@@ -14,7 +14,7 @@ constexpr std::uint8_t half_a_second = 17;
 const Duration told = wire::ib::timeout_of(half_a_second), way = wire::ib::timeout_of(14);
 
 CmBody mra_of(std::uint32_t tester, std::uint8_t timeout) {
-  return wire::ib::CmMra{.remote_comm_id = tester, .about = CmAbout::req, .service_timeout = timeout};
+  return wire::ib::CmMra{.remote_comm_id = tester, .about = CmSubject::req, .service_timeout = timeout};
 }
 
 /// Without room for the first REQ of each connection, as `parley listen --roce` answers then: it knows nothing of it afterwards.
@@ -77,7 +77,7 @@ struct Backlog {
       const auto* mra = seen.message ? std::get_if<wire::ib::CmMra>(&seen.message->body) : nullptr;
       if (mra == nullptr) return true;
       held.insert(mra->remote_comm_id);
-      if (mra->about != CmAbout::req || mra->service_timeout != half_a_second) wrong += " " + mra_words(*mra);
+      if (mra->about != CmSubject::req || mra->service_timeout != half_a_second) wrong += " " + mra_words(*mra);
       from.make_room();
       return true;
     };
@@ -210,7 +210,7 @@ TEST(ConformIbcmMra, TheRepGoesAgainAfterTheTimeThatWasTold) {
     if (came[seen.id].size() > 1) return true;
     to.say(wire::ib::CmMra{.local_comm_id = rep->remote_comm_id,
                            .remote_comm_id = seen.id,
-                           .about = CmAbout::rep,
+                           .about = CmSubject::rep,
                            .service_timeout = half_a_second},
            seen.transaction_id);
     return false;

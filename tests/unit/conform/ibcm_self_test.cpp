@@ -54,7 +54,7 @@ TEST(ConformIbcmSelf, AnInitiatorMayAskForTimeAtEachRep) {
   Stage stage({.connects = 2});
   std::map<std::uint32_t, std::uint32_t> ids;  // of the peer's, by the tester's
   const auto mra = [&ids](std::uint32_t tester) {
-    return wire::ib::CmMra{.local_comm_id = ids[tester], .remote_comm_id = tester, .about = CmAbout::rep};
+    return wire::ib::CmMra{.local_comm_id = ids[tester], .remote_comm_id = tester, .about = CmSubject::rep};
   };
   stage.in = [&](Stage& to, const PacketPath&, Bytes& octets) {
     const Seen seen = look(octets);

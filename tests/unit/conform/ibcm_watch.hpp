@@ -39,7 +39,7 @@ class Watcher {
     header.emit(MutBytes(frame).subspan(wire::ethernet_header), packet.size());
     std::copy(packet.begin(), packet.end(), frame.end() - std::ssize(packet));
     const MutBytes sealed = MutBytes(frame).last(packet.size());
-    wire::ib::Sealer(header).seal(header.identification, sealed);
+    wire::ib::IcrcSealer(header).seal(header.identification, sealed);
     if (path.bad_icrc) frame.back() ^= 0xFF;
     analyzer_.push({.frame = ++frames_,
                     .at = now,

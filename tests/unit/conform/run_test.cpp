@@ -82,7 +82,7 @@ TEST(ConformRun, APeerThatClosesInTimeSeesNoReset) {
                   const Received request = co_await reader.startup(60s);
                   stream.send(tester::startup(fitting(request)));
                   const Received end = co_await reader.anything(60s);
-                  ends.push_back(end.words());
+                  ends.push_back(end.text());
                   co_await peer.sleep(100ms);
                   if (closes) stream.fin();
                   co_await peer.sleep(closes ? 50ms : 400ms);

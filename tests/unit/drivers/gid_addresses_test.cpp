@@ -83,7 +83,7 @@ class Recording : public testing::Test {
 
   /// The name that a process takes, and its file.
   std::string take(std::string name, pid_t pid) {
-    std::FILE* const file = take_recording(name, pid);
+    std::FILE* const file = claim_recording(name, pid);
     EXPECT_NE(file, nullptr);
     files_.emplace_back(file, std::fclose);
     return name;
@@ -132,16 +132,16 @@ TEST_F(Recording, TheMarkIsTheNumberOfTheProcess) {
 
 TEST_F(Recording, ANewRunEmptiesAFileThatNobodyWrites) {
   std::ofstream(name_) << "of an earlier run";
-  EXPECT_EQ(begin_recording(name_), Begun::ready);
+  EXPECT_EQ(begin_recording(name_), RecordingStart::ready);
   EXPECT_EQ(std::filesystem::file_size(name_), 0U);
   EXPECT_EQ(take(name_, 7), name_);
   std::fputs("packets", files_[0].get());
   std::fflush(files_[0].get());
-  EXPECT_EQ(begin_recording(name_), Begun::in_use);
+  EXPECT_EQ(begin_recording(name_), RecordingStart::in_use);
   EXPECT_EQ(std::filesystem::file_size(name_), 7U) << "process 7 records there";
-  EXPECT_EQ(begin_recording(folder_ + "/%p"), Begun::ready);
+  EXPECT_EQ(begin_recording(folder_ + "/%p"), RecordingStart::ready);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/%p"));
-  EXPECT_EQ(begin_recording(folder_ + "/none/x"), Begun::failed);
+  EXPECT_EQ(begin_recording(folder_ + "/none/x"), RecordingStart::failed);
   EXPECT_EQ(errno, ENOENT);
 }
 

@@ -29,8 +29,8 @@ DeviceInfo device(std::string name, std::vector<GidInfo> gids, Transport transpo
 }
 
 /// "nic0 1 2001:db8::1", or why there is none.
-std::string chosen(const std::vector<DeviceInfo>& devices, const GidPreference& wish) {
-  const auto choice = choose_gid(devices, wish);
+std::string chosen(const std::vector<DeviceInfo>& devices, const GidPreference& preference) {
+  const auto choice = choose_gid(devices, preference);
   if (!choice) return choice.error();
   return choice->device->name + " " + std::to_string(choice->gid->index) + " " + gid_text(choice->gid->gid);
 }

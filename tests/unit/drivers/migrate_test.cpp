@@ -86,7 +86,7 @@ struct Raw {
   int fd;
 };
 
-cm::Migrant detached(Mover& from) {
+cm::DetachedRequest detached(Mover& from) {
   EXPECT_TRUE(from.until([&] { return from.has<cm::ConnectRequest>(); }));
   auto out = from.host->cm().detach(std::move(*from.last<cm::ConnectRequest>()));
   EXPECT_TRUE(out) << out.error().message();
@@ -97,7 +97,7 @@ cm::Migrant detached(Mover& from) {
 TEST(DriversMigrate, WhatCameInBetweenIsReadByTheNewHost) {
   Mover front, worker;
   Raw raw(front.listen());
-  cm::Migrant migrant = detached(front);
+  cm::DetachedRequest migrant = detached(front);
   raw.send("x");  // before the Reply nothing may come
   front.host->run_once({});
   pollfd waits{.fd = front.host->fd(), .events = POLLIN, .revents = 0};
@@ -112,7 +112,7 @@ TEST(DriversMigrate, WhatCameInBetweenIsReadByTheNewHost) {
 TEST(DriversMigrate, APeerThatWentInBetweenEndsAtTheNewHost) {
   Mover front, worker;
   Raw raw(front.listen());
-  cm::Migrant migrant = detached(front);
+  cm::DetachedRequest migrant = detached(front);
   const linger now{1, 0};
   ASSERT_EQ(::setsockopt(raw.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
   raw.close();
@@ -124,7 +124,7 @@ TEST(DriversMigrate, APeerThatWentInBetweenEndsAtTheNewHost) {
 TEST(DriversMigrate, ADestroyedMigrantResetsItsPeerAndLeavesNoDescriptor) {
   Mover front;
   Raw raw(front.listen());
-  std::optional<cm::Migrant> migrant = detached(front);
+  std::optional<cm::DetachedRequest> migrant = detached(front);
   const int before = ::dup(raw.fd);
   ::close(before);
   migrant.reset();
@@ -141,7 +141,7 @@ TEST(DriversMigrate, TheHostThatItCameFromMayGo) {
   Mover client;
   const auto id = client.host->cm().connect(front->listen(), {.transport = mpa::Options{.rtr = mpa::Rtr::read}});
   ASSERT_TRUE(id);
-  std::optional<cm::Migrant> migrant;
+  std::optional<cm::DetachedRequest> migrant;
   ASSERT_TRUE(client.until([&] {
     front->host->run_once({});
     while (auto event = front->host->cm().poll_event()) front->events.push_back(std::move(*event));
@@ -164,9 +164,9 @@ TEST(DriversMigrate, OneMoreStreamThanTheHostTakesIsRefusedAndStaysWithTheCaller
   Mover front, worker({.streams_max = 1});
   Raw first(front.listen());
   const Address to = front.last<cm::Listening>()->local;
-  cm::Migrant one = detached(front);
+  cm::DetachedRequest one = detached(front);
   Raw second(to);
-  cm::Migrant other = detached(front);
+  cm::DetachedRequest other = detached(front);
   auto id = worker.host->cm().adopt(std::move(one));
   ASSERT_TRUE(id) << id.error().message();
   const auto refused = worker.host->cm().adopt(std::move(other));
@@ -198,7 +198,7 @@ TEST(DriversMigrate, ARequestOfAnotherKindOfHostIsRefused) {
 
 /// A thread with a host of its own, which accepts what it is handed and answers one message with the same octets.
 struct Worker {
-  void hand(cm::Migrant migrant) {
+  void hand(cm::DetachedRequest migrant) {
     {
       const std::lock_guard lock(mutex);
       inbox.push_back(std::move(migrant));
@@ -206,12 +206,12 @@ struct Worker {
     mover.host->wake();
   }
   void take() {
-    std::vector<cm::Migrant> taken;
+    std::vector<cm::DetachedRequest> taken;
     {
       const std::lock_guard lock(mutex);
       taken.swap(inbox);
     }
-    for (cm::Migrant& migrant : taken) {
+    for (cm::DetachedRequest& migrant : taken) {
       auto id = mover.host->cm().adopt(std::move(migrant));
       if (!id) return;
       const auto qp = id->create_qp(mover.verbs.qp());
@@ -231,7 +231,7 @@ struct Worker {
 
   Mover mover;
   std::mutex mutex;
-  std::vector<cm::Migrant> inbox;
+  std::vector<cm::DetachedRequest> inbox;
   cm::Id server;
   bool answered = false, done = false;
 };

@@ -350,7 +350,7 @@ TEST(RoceHost, TheTapSeesPacketsWithTheIcrcOfTheWire) {
     header.source_port = record.source_port;
     header.identification = record.identification;
     if (record.sent ? wire::ib::is_sealed(header, record.octets)
-                    : wire::ib::Sealer(header).identification_of(0, record.octets))
+                    : wire::ib::IcrcSealer(header).identification_of(0, record.octets))
       ++right;
   });
   carries_data(two, own_address(6));

@@ -326,7 +326,7 @@ class Nodes {
       ASSERT_TRUE(until([&] { return node.member.at(i).pid != 0 && node.member.at(i).srqn != 0; }));
   }
   DomainOptions options_of(std::size_t n) const {
-    return {.form = Form::broker,
+    return {.form = RegistryKind::broker,
             .socket = folder_ + "/broker" + std::to_string(n),
             .start = false,
             .patience = hang_limit};

@@ -86,7 +86,7 @@ TEST(XrcEdges, WithoutASocketTheDefaultOneIsUsed) {
   const std::string kept = before == nullptr ? "" : before;
   ::setenv("PARLEY_XRCD", broker.socket().c_str(), 1);
   const auto domain =
-      Domain::open(broker.file("domain"), {.form = Form::broker, .start = false, .patience = hang_limit});
+      Domain::open(broker.file("domain"), {.form = RegistryKind::broker, .start = false, .patience = hang_limit});
   EXPECT_TRUE(domain) << refusal_of(domain);
   before == nullptr ? ::unsetenv("PARLEY_XRCD") : ::setenv("PARLEY_XRCD", kept.c_str(), 1);
 }
@@ -95,9 +95,9 @@ TEST(XrcEdges, WithoutASocketTheDefaultOneIsUsed) {
 TEST(XrcEdges, ABrokerThatEndsAtOnceLeavesNoChildBehind) {
   const BrokerThread folder(false);
   const pid_t own = ::getpid();
-  const auto domain =
-      Domain::open(folder.file("domain"),
-                   {.form = Form::broker, .socket = folder.socket(), .program = "/bin/false", .patience = 100ms});
+  const auto domain = Domain::open(
+      folder.file("domain"),
+      {.form = RegistryKind::broker, .socket = folder.socket(), .program = "/bin/false", .patience = 100ms});
   if (::getpid() != own) ::_exit(1);  // no copy of this test goes on
   EXPECT_EQ(refusal_of(domain), "no_broker");
   int status = 0;
@@ -126,7 +126,8 @@ TEST_F(XrcBlock, NumbersBeyondTheBoundRestNoLonger) {
   rules.qpn_last = 0x800001;
   const auto first = open(rules);
   ASSERT_TRUE(first) << refusal_of(first);
-  auto domain = Domain::open(folder.file("domain"), {.form = Form::shared, .segment = path, .patience = hang_limit});
+  auto domain =
+      Domain::open(folder.file("domain"), {.form = RegistryKind::shared, .segment = path, .patience = hang_limit});
   ASSERT_TRUE(domain) << refusal_of(domain);
   std::uint32_t oldest = 0;
   for (int i = 0; i < 2; ++i) {

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class XrcNic : public testing::TestWithParam<Form> {
+class XrcNic : public testing::TestWithParam<RegistryKind> {
  protected:
   struct Process {
     Process(std::shared_ptr<Link> link, parley::Device& nic, XrcDomain& domain)
@@ -31,7 +31,7 @@ class XrcNic : public testing::TestWithParam<Form> {
     const RegistryOptions numbers_of_devices{.assigns_numbers = false};
     options_ = {
         .form = GetParam(), .socket = place_.socket(), .segment = place_.file("segment"), .patience = hang_limit};
-    if (GetParam() == Form::broker) {
+    if (GetParam() == RegistryKind::broker) {
       place_.start(numbers_of_devices);
     } else {
       EXPECT_TRUE(Segment::open({.path = options_.segment, .registry = numbers_of_devices}));
@@ -55,7 +55,7 @@ class XrcNic : public testing::TestWithParam<Form> {
   std::unique_ptr<nic::roce::RoceDevice> nic_ = make_nic();
   std::unique_ptr<XrcDomain> domain_ = nic_->open_xrcd().value();
 };
-INSTANTIATE_TEST_SUITE_P(Forms, XrcNic, testing::Values(Form::broker, Form::shared),
+INSTANTIATE_TEST_SUITE_P(Forms, XrcNic, testing::Values(RegistryKind::broker, RegistryKind::shared),
                          [](const auto& form) { return std::string(to_string(form.param)); });
 
 TEST_P(XrcNic, ItsQueuePairLivesForAsLongAsAProcessHasAHandle) {

@@ -29,11 +29,11 @@ std::string sentence(Refusal r) { return make_error_code(r).message(); }
 
 class Place : public testing::Test {
  protected:
-  explicit Place(Form form) : broker_(form == Form::broker) {
+  explicit Place(RegistryKind form) : broker_(form == RegistryKind::broker) {
     options_ = {.form = form,
                 .socket = broker_.socket(),
                 .segment = broker_.file("segment"),
-                .start = form == Form::shared,
+                .start = form == RegistryKind::shared,
                 .device = 3,
                 .patience = hang_limit};
   }
@@ -52,15 +52,15 @@ class Place : public testing::Test {
   BrokerThread broker_;
   DomainOptions options_;
 };
-class Either : public Place, public testing::WithParamInterface<Form> {
+class Either : public Place, public testing::WithParamInterface<RegistryKind> {
  protected:
   Either() : Place(GetParam()) {}
 };
-INSTANTIATE_TEST_SUITE_P(Forms, Either, testing::Values(Form::broker, Form::shared),
+INSTANTIATE_TEST_SUITE_P(Forms, Either, testing::Values(RegistryKind::broker, RegistryKind::shared),
                          [](const auto& form) { return std::string(to_string(form.param)); });
 class Xrcd : public Place {
  protected:
-  Xrcd() : Place(Form::broker) {}
+  Xrcd() : Place(RegistryKind::broker) {}
 };
 
 TEST_P(Either, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
@@ -292,7 +292,7 @@ class Speaker {
         socket_{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)},
         file_{::open(place.file("domain").c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)} {
     EXPECT_EQ(SocketAddress::of(place.socket())->connect(socket_.fd), 0);
-    say({.ask = Ask::hello, .number = 1, .reason = protocol_version, .other = protocol_version});
+    say({.ask = RequestType::hello, .number = 1, .reason = protocol_version, .other = protocol_version});
     open(2);
     for (int turns = 0; heard_ < 2 && turns < 100; ++turns) {
       broker_.run_once({});
@@ -303,7 +303,7 @@ class Speaker {
     EXPECT_GT(send_message(socket_.fd, emit(request), with_file ? file_.fd : -1, 0), 0);
   }
   void open(std::uint64_t number) {
-    say({.ask = Ask::open, .number = number, .flags = Request::create | Request::shared}, true);
+    say({.ask = RequestType::open, .number = number, .flags = Request::create | Request::shared}, true);
   }
   /// The numbers of what has come.
   std::vector<std::uint64_t> hear() {
@@ -331,11 +331,11 @@ TEST(XrcdTurns, OneThatAsksMuchIsAnsweredInOrderAndDelaysNobody) {
   std::vector<std::uint64_t> asked, heard;
   for (std::uint64_t i = 0; i < 40; ++i) {
     asked.push_back(10 + i);
-    much.say({.ask = i % 2 == 0 ? Ask::add_srq : Ask::remove_srq, .number = 10 + i, .other = 7});
+    much.say({.ask = i % 2 == 0 ? RequestType::add_srq : RequestType::remove_srq, .number = 10 + i, .other = 7});
   }
   std::size_t most = 0;
   for (std::uint64_t turn = 0; turn < 50; ++turn) {
-    little.say({.ask = Ask::add_srq, .number = 100 + turn, .other = 8});
+    little.say({.ask = RequestType::add_srq, .number = 100 + turn, .other = 8});
     (*broker)->run_once({});
     EXPECT_EQ(little.hear(), std::vector{100 + turn});
     const auto more = much.hear();
@@ -354,7 +354,7 @@ TEST(XrcdTurns, AFileComesWithWhicheverMessageOpens) {
   std::vector<std::uint64_t> asked, heard;
   for (std::uint64_t i = 0; i < 20; ++i) {
     asked.insert(asked.end(), {2 * i + 10, 2 * i + 11});
-    member.say({.ask = Ask::close, .number = 2 * i + 10}, true);
+    member.say({.ask = RequestType::close, .number = 2 * i + 10}, true);
     member.open(2 * i + 11);
   }
   for (int turn = 0; turn < 100; ++turn) {
@@ -378,7 +378,7 @@ class Tenures : public testing::Test {
   std::string lock() const { return place_.socket() + ".lock"; }
   std::string take() {
     tenure_.reset();
-    auto taken = Tenure::take(place_.socket());
+    auto taken = BrokerLock::acquire(place_.socket());
     if (taken) tenure_.emplace(std::move(*taken));
     return taken ? "ok" : std::string(to_string(static_cast<Refusal>(taken.error().code().value())));
   }
@@ -388,7 +388,7 @@ class Tenures : public testing::Test {
     ASSERT_EQ(::write(file.fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
   BrokerThread place_;
-  std::optional<Tenure> tenure_;
+  std::optional<BrokerLock> tenure_;
 };
 
 TEST_F(Tenures, EachHasALaterEpochAndTheSameKey) {
@@ -411,7 +411,7 @@ TEST_F(Tenures, NumbersAreKeptOfSmallRangesToo) {
   EXPECT_EQ(tenure_->qpn_next(), 103U);
   tenure_->keep(0x800007, 0x800000, 0xFFFFFE);
   ASSERT_EQ(take(), "ok");
-  EXPECT_EQ(tenure_->qpn_next(), 0x800007 + 2 * Tenure::ahead);
+  EXPECT_EQ(tenure_->qpn_next(), 0x800007 + 2 * BrokerLock::ahead);
 }
 
 TEST_F(Tenures, WhatCannotBeWrittenIsNoTenure) {

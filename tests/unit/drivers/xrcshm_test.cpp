@@ -40,7 +40,7 @@ struct Tally {
 class XrcShm : public testing::Test {
  protected:
   XrcShm() {
-    options_ = {.form = Form::shared, .segment = folder_.file("segment"), .patience = hang_limit};
+    options_ = {.form = RegistryKind::shared, .segment = folder_.file("segment"), .patience = hang_limit};
     tally_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Tally;
   }
   ~XrcShm() override {

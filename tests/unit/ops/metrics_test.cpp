@@ -486,7 +486,7 @@ TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
 }
 
 TEST(Metrics, ANegotiationsPacketsHaveNoMessagesOfAConnectionManager) {
-  Fed m{.metrics = Metrics("1.2.3", Metrics::Of::negotiations)};
+  Fed m{.metrics = Metrics("1.2.3", Metrics::CommandKind::negotiations)};
   EXPECT_EQ(m.metrics.text().find("parley_roce"), std::string::npos);
   m.metrics.count_packets([] { return PacketCounts{.sent = 3, .received = 5, .dropped = {{"qpn", 2}}}; });
   EXPECT_EQ(m["parley_roce_packets_total{direction=\"sent\"}"], "3");

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 /// A collector of negotiations, and events at times of the test's choice.
 struct NegFed {
-  Metrics metrics{"1.2.3", Metrics::Of::negotiations};
+  Metrics metrics{"1.2.3", Metrics::CommandKind::negotiations};
   template <class E>
   void at(Duration when, std::uint64_t session, const E& event) {
     const trace::Event any(std::in_place_type<E>, event);

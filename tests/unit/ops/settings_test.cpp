@@ -24,7 +24,7 @@ GivenSettings read(std::string_view file, const Variables& variables = {}) {
 /// "mpa.ird=8 file p.toml:2:1"
 std::vector<std::string> shown(const GivenSettings& settings) {
   std::vector<std::string> out;
-  for (const Given& g : settings.given)
+  for (const SettingValue& g : settings.given)
     out.push_back(std::string(g.setting->name) + "=" + g.value + " " + std::string(to_string(g.origin)) + " " +
                   g.where);
   return out;

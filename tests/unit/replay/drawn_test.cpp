@@ -6,7 +6,7 @@
 #include "atomics.hpp"
 #include "base/rng.hpp"
 #include "medley.hpp"
-#include "told_kit.hpp"
+#include "result_text_kit.hpp"
 
 namespace parley::replay::test {
 namespace {

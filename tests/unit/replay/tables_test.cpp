@@ -5,7 +5,7 @@
 
 #include "atomics.hpp"
 #include "medley.hpp"
-#include "told_kit.hpp"
+#include "result_text_kit.hpp"
 
 namespace parley::replay::test {
 namespace {
@@ -64,7 +64,7 @@ TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
     Duel duel(a, b);
     EXPECT_TRUE(duel.run());
     for (const Player* p : {&a, &b})
-      out += (p == &a ? "initiator\n" : "responder\n") + told(p->result()) + lines_of(p->result());
+      out += (p == &a ? "initiator\n" : "responder\n") + result_text(p->result()) + lines_of(p->result());
     out += "said by the initiator\n" + items_text(duel.said[0]) + "said by the responder\n" + items_text(duel.said[1]);
   }
   expect_as_reviewed("replay_whole.txt", out);

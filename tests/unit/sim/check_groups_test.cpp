@@ -27,7 +27,7 @@ struct History {
     history.sources.push_back(
         {.host = "a", .group = group, .posted = {noon, noon, noon}, .left = {never, never, never}});
     history.name_source("a", 18, 0);
-    history.ears.push_back({.label = "b", .host = "b", .group = group, .stays = {{.from = Instant{}}}});
+    history.receivers.push_back({.label = "b", .host = "b", .group = group, .stays = {{.from = Instant{}}}});
   }
   /// Datagram `psn` at an end of a link: of a, of the switch towards b, or of b.
   void frame(std::uint32_t psn, const std::string* here, const std::string* there, bool outbound, Instant at,
@@ -53,7 +53,7 @@ struct History {
   }
   void leaves(std::uint32_t psn, std::string_view note = {}) { frame(psn, &a, nullptr, true, noon, note); }
   void comes(std::uint32_t psn, Instant at = noon + 2us) { frame(psn, &b, nullptr, false, at); }
-  void heard(std::uint32_t psn, std::uint32_t times = 1) { history.ears[0].heard[{0, psn}] = times; }
+  void heard(std::uint32_t psn, std::uint32_t times = 1) { history.receivers[0].heard[{0, psn}] = times; }
   void whole(std::uint32_t psn) { leaves(psn), comes(psn), heard(psn); }
   std::vector<std::string> said() {
     Judge judge;
@@ -122,17 +122,17 @@ TEST(GroupCheck, OneThatCameOnceIsDeliveredOnce) {
 TEST(GroupCheck, OnlyStaysCount) {
   History h;
   for (std::uint32_t psn : {0, 1, 2}) h.whole(psn);
-  auto& stays = h.history.ears[0].stays;
+  auto& stays = h.history.receivers[0].stays;
   stays = {{.from = noon, .to = noon + 1us}, {.from = noon + 3us}};
   EXPECT_THAT(h.said(), testing::Each(HasSubstr("was delivered, and this was no member when it came")));
   EXPECT_EQ(h.said().size(), 3U);
   h.history.touch("b", noon + 4us);
   EXPECT_THAT(h.said(), IsEmpty()) << "it was paused, and looked at the datagram when it had joined again";
-  h.history.ears[0].touched_at = Instant::min();
+  h.history.receivers[0].touched_at = Instant::min();
   stays = {{.from = Instant{}, .to = noon + 2us}};
   EXPECT_THAT(h.said(), IsEmpty()) << "just then";
   stays.clear();
-  h.history.ears[0].heard.clear();
+  h.history.receivers[0].heard.clear();
   EXPECT_THAT(h.said(), IsEmpty());
   EXPECT_EQ(h.history.waits_for(), "");
   h.heard(0);
@@ -149,7 +149,7 @@ TEST(GroupCheck, WhatNoHostOfAMemberWasGivenCannotBeDelivered) {
 TEST(GroupCheck, AHostHearsItselfWithoutALink) {
   History h;
   for (std::uint32_t psn : {0, 1, 2}) h.leaves(psn, psn == 1 ? "dropped" : "");
-  h.history.ears[0].host = h.history.ears[0].label = "a";
+  h.history.receivers[0].host = h.history.receivers[0].label = "a";
   h.heard(0), h.heard(1);
   EXPECT_THAT(h.said(), ElementsAre(HasSubstr("datagram 3 from a to 239.1.2.3 (send 1) came to this member's host")));
 }
@@ -166,10 +166,10 @@ TEST(GroupCheck, ForgedDatagramsProveNothing) {
 TEST(GroupCheck, WhoLeftIsNotWaitedFor) {
   History h;
   for (std::uint32_t psn : {0, 1, 2}) h.leaves(psn);
-  h.history.ears[0].stays = {{.from = Instant{}, .to = noon + 1us}};
+  h.history.receivers[0].stays = {{.from = Instant{}, .to = noon + 1us}};
   EXPECT_EQ(h.history.waits_for(), "");
   EXPECT_THAT(h.said(), IsEmpty()) << "it may have been under way";
-  h.history.ears[0].stays = {{.from = Instant{}}};
+  h.history.receivers[0].stays = {{.from = Instant{}}};
   h.history.changed();
   EXPECT_THAT(h.history.waits_for(), HasSubstr("b waits for datagram 3"));
 }

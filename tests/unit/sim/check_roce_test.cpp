@@ -27,9 +27,9 @@ struct RoceAttempt {
     b.role = mpa::Role::responder;
     b.accepted = true;
     for (End* end : {&i(), &b}) {
-      if (end == &b) end->told.push_back({.what = Told::request, .at = one_o_clock});
-      end->told.push_back({.what = Told::established, .at = one_o_clock});
-      end->told.push_back({.what = Told::disconnected, .at = one_o_clock, .graceful = true});
+      if (end == &b) end->told.push_back({.what = CmEventKind::request, .at = one_o_clock});
+      end->told.push_back({.what = CmEventKind::established, .at = one_o_clock});
+      end->told.push_back({.what = CmEventKind::disconnected, .at = one_o_clock, .graceful = true});
       end->parameters.ird = end->parameters.ord = 8;
       end->transfers_done = true;
     }
@@ -42,8 +42,11 @@ struct RoceAttempt {
   End& r() { return *attempt.responders.back(); }
   /// The responder is told that the initiator left while it had requests open.
   void leave_early() {
-    r().told.back() = {
-        .what = Told::disconnected, .at = one_o_clock, .has_code = true, .hung_up = true, .words = "a disconnect"};
+    r().told.back() = {.what = CmEventKind::disconnected,
+                       .at = one_o_clock,
+                       .has_code = true,
+                       .hung_up = true,
+                       .words = "a disconnect"};
   }
   std::vector<std::string> said() {
     Judge judge;
@@ -75,8 +78,8 @@ TEST(RoceCheck, TheResponderIsTheOneThatTheInitiatorIsConnectedWith) {
   a.attempt.responders.push_back(std::make_unique<End>());
   End& late = a.r();
   late.role = mpa::Role::responder;
-  late.told = {{.what = Told::request, .at = one_o_clock},
-               {.what = Told::failed, .at = one_o_clock, .words = "no RTU"}};
+  late.told = {{.what = CmEventKind::request, .at = one_o_clock},
+               {.what = CmEventKind::failed, .at = one_o_clock, .words = "no RTU"}};
   EXPECT_THAT(a.said(), IsEmpty());
   a.i().ib->remote_qp_num = 19;
   EXPECT_THAT(a.said(), testing::Not(IsEmpty())) << "the last one, where it is none of them";
@@ -124,7 +127,7 @@ TEST(RoceCheck, AServiceIsAskedAboutACopyOnlyWhenItsAnswerIsForgotten) {
   a.attempt.datagrams = true;
   a.attempt.responders.push_back(std::make_unique<End>());
   const auto said = [&a](Duration later) {
-    a.r().told = {{.what = Told::request, .at = one_o_clock + later}};
+    a.r().told = {{.what = CmEventKind::request, .at = one_o_clock + later}};
     Judge judge;
     check_timewait(a.attempt, judge);
     return judge.list().size();

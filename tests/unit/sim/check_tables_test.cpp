@@ -42,7 +42,7 @@ Attempt pair_of(const Ending& initiator, const Ending* responder) {
   End& r = *attempt.responders[0];
   r.role = mpa::Role::responder;
   responder->make(r);
-  r.told.insert(r.told.begin(), {.what = Told::request});
+  r.told.insert(r.told.begin(), {.what = CmEventKind::request});
   for (CmEventRecord& told : r.told) told.at = Instant(2s);
   return attempt;
 }
@@ -198,7 +198,7 @@ std::string settlement_said(mpa::Role role, std::initializer_list<int> told, boo
   end.accepted = accepted;
   for (const int what : told)
     if (what >= 0)
-      end.told.push_back({.what = static_cast<Told>(what), .at = Instant(1s), .has_code = true, .words = "w"});
+      end.told.push_back({.what = static_cast<CmEventKind>(what), .at = Instant(1s), .has_code = true, .words = "w"});
   Judge judge;
   check_settlement(end, "a > b", ended, stays, Instant(9s), judge);
   return all_said(judge);
@@ -206,13 +206,14 @@ std::string settlement_said(mpa::Role role, std::initializer_list<int> told, boo
 
 std::string settlements() {
   std::string out = "Events. Rows: the first and the second. Columns: the third, as ";
-  for (int c = 0; c < 6; ++c) out += fmt::format("{}{}", to_string(static_cast<Told>(c)), c < 5 ? ", " : ", none\n");
+  for (int c = 0; c < 6; ++c)
+    out += fmt::format("{}{}", to_string(static_cast<CmEventKind>(c)), c < 5 ? ", " : ", none\n");
   Legend legend;
   for (const mpa::Role role : {mpa::Role::initiator, mpa::Role::responder})
     for (int a = 0; a < 6; ++a)
       for (int b = -1; b < 6; ++b) {
         out += fmt::format("  {} {:<15} {:<15}", role == mpa::Role::initiator ? "initiator" : "responder",
-                           to_string(static_cast<Told>(a)), b < 0 ? "" : to_string(static_cast<Told>(b)));
+                           to_string(static_cast<CmEventKind>(a)), b < 0 ? "" : to_string(static_cast<CmEventKind>(b)));
         for (int c = 0; c < 6; ++c) out += " " + legend.letter(settlement_said(role, {a, b, c}, true, true, false));
         out += " " + legend.letter(settlement_said(role, {a, b}, true, true, false));
         out += "\n";
@@ -231,16 +232,16 @@ std::string settlements() {
     for (const auto& [has_code, words, graceful] :
          {std::tuple(true, "", false), {false, "w", false}, {false, "", false}, {false, "", true}}) {
       End end;
-      end.told = {{.what = Told::established}};
+      end.told = {{.what = CmEventKind::established}};
       if (what == 2 || what == 3) end.told.clear();
-      end.told.push_back({.what = static_cast<Told>(what),
+      end.told.push_back({.what = static_cast<CmEventKind>(what),
                           .at = Instant(1s),
                           .graceful = graceful,
                           .has_code = has_code,
                           .words = words});
       Judge judge;
       check_settlement(end, "a > b", false, false, Instant(9s), judge);
-      out += fmt::format("  {}{}{}{}: {}\n", to_string(static_cast<Told>(what)), has_code ? " code" : "",
+      out += fmt::format("  {}{}{}{}: {}\n", to_string(static_cast<CmEventKind>(what)), has_code ? " code" : "",
                          *words != 0 ? " words" : "", graceful ? " graceful" : "", all_said(judge));
     }
   return out;

@@ -29,9 +29,9 @@ std::vector<std::string> texts(const Judge& judge) {
   return out;
 }
 
-CmEventRecord told(Told what) { return {.what = what, .at = noon}; }
-CmEventRecord graceful() { return {.what = Told::disconnected, .at = noon, .graceful = true}; }
-CmEventRecord with_reason(Told what) {
+CmEventRecord told(CmEventKind what) { return {.what = what, .at = noon}; }
+CmEventRecord graceful() { return {.what = CmEventKind::disconnected, .at = noon, .graceful = true}; }
+CmEventRecord with_reason(CmEventKind what) {
   return {.what = what, .at = noon, .has_code = true, .words = "the deadline passed"};
 }
 
@@ -45,8 +45,8 @@ void make_right(Attempt& attempt) {
   i.host = "a", r.host = "b";
   r.role = mpa::Role::responder;
   r.accepted = true;
-  i.told = {told(Told::established), graceful()};
-  r.told = {told(Told::request), told(Told::established), graceful()};
+  i.told = {told(CmEventKind::established), graceful()};
+  r.told = {told(CmEventKind::request), told(CmEventKind::established), graceful()};
   i.parameters.revision = r.parameters.revision = 2;
   i.parameters.rtr = r.parameters.rtr = mpa::Rtr::read;
   i.parameters.depths_negotiated = r.parameters.depths_negotiated = true;
@@ -59,15 +59,15 @@ void make_right(Attempt& attempt) {
 
 /// What all checkers of an attempt say, at the end of a run.
 std::vector<std::string> judge_all(const Attempt& attempt, Expect expect = Expect::established,
-                                   Closer closer = Closer::initiator) {
+                                   ClosingSide closer = ClosingSide::initiator) {
   Judge judge;
   ScenarioConnect wanted;
   wanted.expect = expect;
   wanted.closer = closer;
   check_agreement(attempt, true, noon, judge);
-  check_settlement(attempt.initiator, attempt.label, true, closer == Closer::nobody, noon, judge);
+  check_settlement(attempt.initiator, attempt.label, true, closer == ClosingSide::nobody, noon, judge);
   for (const auto& r : attempt.responders)
-    check_settlement(*r, attempt.label, true, closer == Closer::nobody, noon, judge);
+    check_settlement(*r, attempt.label, true, closer == ClosingSide::nobody, noon, judge);
   check_complete(attempt, noon, judge);
   check_expectation(attempt, wanted, noon, judge);
   return texts(judge);
@@ -147,8 +147,8 @@ TEST(SimCheck, SeesAnEndThatStaysEstablishedAlone) {
   make_right(attempt);
   attempt.touched = true;  // even then
   attempt.initiator.told.pop_back();
-  attempt.responders[0]->told.back() = with_reason(Told::disconnected);
-  EXPECT_THAT(judge_all(attempt, Expect::settled, Closer::nobody),
+  attempt.responders[0]->told.back() = with_reason(CmEventKind::disconnected);
+  EXPECT_THAT(judge_all(attempt, Expect::settled, ClosingSide::nobody),
               ::testing::Contains(HasSubstr("the initiator is still established alone")));
 }
 
@@ -162,7 +162,7 @@ TEST(SimCheck, SeesAnEstablishedInitiatorOfWhichNoResponderHeard) {
 TEST(SimCheck, SeesAGracefulEndThatTheOtherSideDoesNotKnowOf) {
   Attempt attempt;
   make_right(attempt);
-  attempt.responders[0]->told = {told(Told::request), with_reason(Told::failed)};
+  attempt.responders[0]->told = {told(CmEventKind::request), with_reason(CmEventKind::failed)};
   EXPECT_THAT(judge_all(attempt, Expect::failed), ::testing::Contains(HasSubstr("was notified of a graceful end")));
 }
 
@@ -179,29 +179,29 @@ TEST(SimCheck, SeesEventsThatAreMissingDoubleOrOutOfPlace) {
     return texts(judge);
   };
   EXPECT_THAT(say({}), ::testing::ElementsAre(HasSubstr("never told the end")));
-  EXPECT_THAT(say({told(Told::established)}), ::testing::ElementsAre(HasSubstr("never told the end")));
-  EXPECT_THAT(say({told(Told::established), told(Told::established), graceful()}),
+  EXPECT_THAT(say({told(CmEventKind::established)}), ::testing::ElementsAre(HasSubstr("never told the end")));
+  EXPECT_THAT(say({told(CmEventKind::established), told(CmEventKind::established), graceful()}),
               ::testing::ElementsAre(HasSubstr("a second Established")));
-  EXPECT_THAT(say({told(Told::established), graceful(), graceful()}),
+  EXPECT_THAT(say({told(CmEventKind::established), graceful(), graceful()}),
               ::testing::ElementsAre(HasSubstr("Disconnected after the end")));
-  EXPECT_THAT(say({with_reason(Told::failed), told(Told::established)}),
+  EXPECT_THAT(say({with_reason(CmEventKind::failed), told(CmEventKind::established)}),
               ::testing::ElementsAre(HasSubstr("Established after the end")));
   EXPECT_THAT(say({graceful()}), ::testing::ElementsAre(HasSubstr("Disconnected before Established")));
-  EXPECT_THAT(say({told(Told::established), with_reason(Told::failed)}),
+  EXPECT_THAT(say({told(CmEventKind::established), with_reason(CmEventKind::failed)}),
               ::testing::ElementsAre(HasSubstr("ConnectFailed after Established")));
-  EXPECT_THAT(say({told(Told::request), with_reason(Told::rejected)}, mpa::Role::responder),
+  EXPECT_THAT(say({told(CmEventKind::request), with_reason(CmEventKind::rejected)}, mpa::Role::responder),
               ::testing::ElementsAre(HasSubstr("Rejected at a responder")));
-  const CmEventRecord again = with_reason(Told::retrying);
-  EXPECT_THAT(say({again, again, again, with_reason(Told::failed)}),
+  const CmEventRecord again = with_reason(CmEventKind::retrying);
+  EXPECT_THAT(say({again, again, again, with_reason(CmEventKind::failed)}),
               ::testing::ElementsAre(HasSubstr("more than two Retrying")));
-  EXPECT_THAT(say({again, told(Told::established), graceful()}), IsEmpty());
+  EXPECT_THAT(say({again, told(CmEventKind::established), graceful()}), IsEmpty());
 }
 
 TEST(SimCheck, AnEndMayBeMissingWhileTheRunIsNotOverOrItCannotBeTold) {
   const auto said = [](bool ended, bool may_stay_open, bool End::*excuse = nullptr) {
     End end;
     if (excuse != nullptr) end.*excuse = true;
-    end.told = {told(Told::established)};
+    end.told = {told(CmEventKind::established)};
     Judge judge;
     check_settlement(end, "it", ended, may_stay_open, noon, judge);
     return texts(judge);
@@ -217,9 +217,9 @@ TEST(SimCheck, AnEndMayBeMissingWhileTheRunIsNotOverOrItCannotBeTold) {
 TEST(SimCheck, SeesAFailureWithoutReason) {
   Attempt attempt;
   make_right(attempt);
-  attempt.initiator.told.back() = {.what = Told::disconnected, .at = noon, .has_code = true};
+  attempt.initiator.told.back() = {.what = CmEventKind::disconnected, .at = noon, .has_code = true};
   EXPECT_THAT(judge_all(attempt, Expect::settled), ::testing::Contains(HasSubstr("without a reason in words")));
-  attempt.initiator.told.back() = {.what = Told::disconnected, .at = noon, .words = "why"};
+  attempt.initiator.told.back() = {.what = CmEventKind::disconnected, .at = noon, .words = "why"};
   EXPECT_THAT(judge_all(attempt, Expect::settled), ::testing::Contains(HasSubstr("without an error code")));
 }
 
@@ -340,7 +340,7 @@ TEST(SimCheck, SeesWhatWasNotAsExpected) {
 TEST(SimCheck, SettledMeansTheSameOnBothEndsUnlessAFaultKeptThemApart) {
   Attempt attempt;
   make_right(attempt);
-  attempt.initiator.told.back() = with_reason(Told::disconnected);
+  attempt.initiator.told.back() = with_reason(CmEventKind::disconnected);
   EXPECT_THAT(judge_all(attempt, Expect::settled), ::testing::Contains(HasSubstr("expectation")));
   attempt.touched = true;
   EXPECT_THAT(judge_all(attempt, Expect::settled), IsEmpty());

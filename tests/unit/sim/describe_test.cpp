@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Frames in the order of sending, and then a line for each: "layer  text | detail", "again" if it was sent before.
-class Told {
+class CmEventKind {
  public:
   void show(ConstBytes frame) { seen_.push_back(describer_.look(frame, Instant{})); }
   void show(const vt::Exchange& x) {
@@ -28,7 +28,7 @@ class Told {
   std::vector<std::string> lines() const {
     std::vector<std::string> out;
     for (const Describer::Seen& seen : seen_) {
-      const auto w = describer_.words(seen);
+      const auto w = describer_.row_text(seen);
       out.push_back(fmt::format("{} {}{}{}{}", w.layer, w.text, w.detail.empty() ? "" : " | ", w.detail,
                                 seen.repeated ? " (again)" : ""));
     }
@@ -43,7 +43,7 @@ class Told {
         return a ? fmt::format("{} port {}", a->to_string(), port) : std::string("everyone");
       };
       out += fmt::format("{}\n  {} > {}", heads[i], end(seen.from, seen.from_port), end(seen.to, seen.to_port));
-      for (const auto& [name, value] : describer_.words(seen).fields)
+      for (const auto& [name, value] : describer_.row_text(seen).fields)
         out += value.empty() ? fmt::format("\n  [{}]", name) : fmt::format(" {}: {};", name, value);
       out += "\n";
     }
@@ -93,7 +93,7 @@ wire::TcpHeader header(std::uint8_t flags, std::uint32_t seq, std::uint32_t ack)
   return h;
 }
 
-void show_neighbours(Frames& f, Told& told) {
+void show_neighbours(Frames& f, CmEventKind& told) {
   told.show(f.arp(1, f.b().v4));
   told.show(f.arp(1, f.a().v4));
   told.show(f.arp(2, f.b().v4));
@@ -118,7 +118,7 @@ void show_neighbours(Frames& f, Told& told) {
   told.show(echo);
 }
 
-void show_segments(Frames& f, Told& told, LocalKind kind) {
+void show_segments(Frames& f, CmEventKind& told, LocalKind kind) {
   using namespace wire::tcp_flag;
   wire::TcpHeader open = header(syn, 1000, 0);
   told.show(f.tcp(kind, open));
@@ -147,10 +147,10 @@ void show_segments(Frames& f, Told& told, LocalKind kind) {
 TEST(SimDescribe, HeadersAreToldAsReviewed) {
   Frames f;
   std::string out;
-  const auto part = [&out](std::string_view title, const Told& told) {
+  const auto part = [&out](std::string_view title, const CmEventKind& told) {
     out += fmt::format("==== {}\n{}", title, told.in_full());
   };
-  Told neighbours, v4, v6, odd;
+  CmEventKind neighbours, v4, v6, odd;
   show_neighbours(f, neighbours);
   part("ARP and neighbour discovery", neighbours);
   show_segments(f, v4, LocalKind::v4);
@@ -195,7 +195,7 @@ TEST(SimDescribe, AStreamWithoutItsSynIsToldFromItsFirstOctet) {
   x.send(0, Bytes(100, 'x')).acknowledge(1).send(0, Bytes(50, 'x')).acknowledge(1);
   x.seq(0) -= 150;
   x.send(0, Bytes(100, 'x')).send(0, Bytes(50, 'x')).send(0, Bytes(9, 'x'));
-  Told told;
+  CmEventKind told;
   told.show(x);
   EXPECT_THAT(told.lines(), testing::ElementsAre("tcp 100 octets", "ack ACK | 100", "tcp 50 octets", "ack ACK | 150",
                                                  "tcp 100 octets (again)", "tcp 50 octets (again)", "tcp 9 octets"));
@@ -204,7 +204,7 @@ TEST(SimDescribe, AStreamWithoutItsSynIsToldFromItsFirstOctet) {
 TEST(SimDescribe, SynAndFinAreToldAsSentAgain) {
   vt::Exchange x;
   x.open().fin(0);
-  Told told;
+  CmEventKind told;
   told.show(x);
   told.show(x.frames[0].octets);
   told.show(x.frames[1].octets);
@@ -218,7 +218,7 @@ TEST(SimDescribe, TheSamePortsAgainAreAnotherStream) {
   vt::Exchange first, second(false, 7777, 8888);
   first.set_up().fin(0);
   second.set_up();
-  Told told;
+  CmEventKind told;
   told.show(first);
   told.show(second);
   const auto lines = told.lines();
@@ -232,7 +232,7 @@ TEST(SimDescribe, EveryStartupFrameHasItsName) {
     vt::Exchange x;
     x.send(0, vt::startup(first, flags, 1)).send(1, vt::startup(answer, answer_flags, 1));
     x.send(0, vt::startup(third, 0, 1));
-    Told told;
+    CmEventKind told;
     told.show(x);
     return told.lines();
   };
@@ -255,7 +255,7 @@ std::vector<std::string> described_of_three(const std::array<const Bytes*, 3>& m
     if (!together) x.send(0, *m);
   }
   if (together) x.send(0, all);
-  Told told;
+  CmEventKind told;
   told.show(x);
   std::vector<std::string> lines = told.lines();
   lines.erase(lines.begin(), lines.begin() + 3);  // the handshake
@@ -308,7 +308,7 @@ TEST(SimDescribe, MessagesOfAFrameAreCountedAndTheirNumbersTold) {
   x.send(0, all({write, read, write, read}));
   x.send(0, all({send(4), send(5), send(6), send(7), send(8), send(9), send(10), send(11)}));
   x.send(0, all({send(12), send(13), send(14), send(15), send(16), send(17), send(18), send(19), send(20)}));
-  Told told;
+  CmEventKind told;
   told.show(x);
   const auto lines = told.lines();
   EXPECT_THAT(lines[5], testing::StartsWith("rdmap Send | "));
@@ -327,12 +327,12 @@ TEST(SimDescribe, AMessageThatNeverEndsAndALengthThatNoneCanHaveAreTold) {
   vt::Exchange cut;
   const Bytes one = vt::fpdu(vt::send_segment(1, 100));
   cut.set_up().send(0, ConstBytes(one).first(40));
-  Told told;
+  CmEventKind told;
   told.show(cut);
   EXPECT_EQ(told.lines().back(), "rdmap 40 octets of a message that does not end");
   vt::Exchange bad;
   bad.set_up().send(0, Bytes{0xFF, 0xFF, 0, 0, 1, 2, 3, 4});
-  Told of_bad;
+  CmEventKind of_bad;
   of_bad.show(bad);
   EXPECT_EQ(of_bad.lines().back(),
             "rdmap FPDU + 6 octets of a message that does not end | ULPDU_Length 65535, which none can have");

@@ -130,7 +130,7 @@ class DrawnNetwork {
     c.messages = static_cast<std::uint32_t>(rng_.below(6));
     c.octets = static_cast<std::uint32_t>(rng_.below(one_in(3) ? 20'000 : 300));
     c.both_ways = one_in(2);
-    c.closer = static_cast<Closer>(rng_.below(4));
+    c.closer = static_cast<ClosingSide>(rng_.below(4));
     c.retries = static_cast<std::uint32_t>(rng_.below(3));
     if (one_in(3)) c.close_after = Duration(static_cast<std::int64_t>(rng_.below(30'000'000)));
     if (one_in(3)) c.private_data = std::string(rng_.below(100), 'q');

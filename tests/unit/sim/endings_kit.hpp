@@ -19,10 +19,10 @@ struct Ending {
 };
 
 inline void come_up(End& end) {
-  end.told = {{.what = Told::established}};
+  end.told = {{.what = CmEventKind::established}};
   end.transfers_done = true;
 }
-inline void be_told(End& end, Told what, std::string_view words) {
+inline void be_told(End& end, CmEventKind what, std::string_view words) {
   end.told.push_back({.what = what, .has_code = true, .words = std::string(words)});
 }
 
@@ -37,22 +37,22 @@ inline constexpr Ending endings[] = {
     {"closed",
      [](End& end) {
        come_up(end);
-       end.told.push_back({.what = Told::disconnected, .graceful = true});
+       end.told.push_back({.what = CmEventKind::disconnected, .graceful = true});
      }},
     {"failed in close",
      [](End& end) {
        come_up(end);
-       be_told(end, Told::disconnected, "no FIN");
+       be_told(end, CmEventKind::disconnected, "no FIN");
        end.told.back().in_close = true;
      }},
     {"cut",
      [](End& end) {
        come_up(end);
-       be_told(end, Told::disconnected, "an RST");
+       be_told(end, CmEventKind::disconnected, "an RST");
      }},
-    {"rejected", [](End& end) { be_told(end, Told::rejected, "code 4"); }},
+    {"rejected", [](End& end) { be_told(end, CmEventKind::rejected, "code 4"); }},
     {"refused", [](End& end) { end.refused = true; }},
-    {"failed", [](End& end) { be_told(end, Told::failed, "time-out"); }},
+    {"failed", [](End& end) { be_told(end, CmEventKind::failed, "time-out"); }},
     {"crashed",
      [](End& end) {
        come_up(end);

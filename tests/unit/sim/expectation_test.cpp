@@ -48,8 +48,8 @@ TEST(SimExpectation, EveryPairOfEndsIsJudgedAsReviewed) {
                                                          {Expect::failed, "failed"},
                                                          {Expect::settled, "settled"}};
   for (const auto& [expect, name] : all) {
-    for (const Closer closer : {Closer::initiator, Closer::nobody}) {
-      const bool closed = closer != Closer::nobody;
+    for (const ClosingSide closer : {ClosingSide::initiator, ClosingSide::nobody}) {
+      const bool closed = closer != ClosingSide::nobody;
       if (!closed && (expect == Expect::rejected || expect == Expect::failed)) continue;  // no matter who closes
       ScenarioConnect wanted;
       wanted.expect = expect;

@@ -103,7 +103,7 @@ TEST_P(SimGroups, AFrameThatIsLostOnOneBranchIsMissingThereAlone) {
   Club club(GetParam());
   auto& [a, b, c, d] = club.stations;
   for (GroupHost* member : {&b, &c, &d}) ASSERT_TRUE(member->join());
-  ASSERT_TRUE(club.world.add_fault(club.links[2], Way::backward, FaultRule{}));
+  ASSERT_TRUE(club.world.add_fault(club.links[2], LinkDirection::backward, FaultRule{}));
   a.send();
   EXPECT_EQ(club.received(), (Counts{0, 1, 0, 1}));
 }

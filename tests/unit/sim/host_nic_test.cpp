@@ -86,7 +86,7 @@ TEST(SimHostNic, ConnectsOverTheFirstAndFailsOverToTheOtherAddressOfThePeer) {
   net.initiator.when = {Instant(1ms), Instant(2s)};
   FaultRule down;  // the line of b's first NIC
   down.from = Instant(1s);
-  ASSERT_TRUE(net.world.add_fault(net.first_of_b, Way::both, down));
+  ASSERT_TRUE(net.world.add_fault(net.first_of_b, LinkDirection::both, down));
   net.world.run_for(10s);
   const std::string a1 = net.a->address(Address::Family::v4, 0).to_string().substr(0, 8);
   const std::string a2 = net.a->address(Address::Family::v4, 1).to_string().substr(0, 8);

@@ -86,7 +86,7 @@ TEST(SimHostWorld, WhatIsOnTheWireIsTheSameForTheSameSeed) {
     Station a, b;
     place(world, a, "a"), place(world, b, "b");
     const LinkId link = *world.add_link(a.host->id(), b.host->id());
-    EXPECT_TRUE(world.add_fault(link, Way::both, {.chance = {1, 20}}));
+    EXPECT_TRUE(world.add_fault(link, LinkDirection::both, {.chance = {1, 20}}));
     a.open(world, with_port(b.host->address(), 7471));
     EXPECT_TRUE(world.run_until([&] { return a.program.connected == 1; }, 100s));
     a.program.say(a.program.streams[0].id, pattern(200'000));

@@ -118,7 +118,7 @@ struct Fleet {
           rule.from = Instant(std::chrono::milliseconds(rng.between(0, 2000)));
           rule.until = rule.from + std::chrono::milliseconds(rng.between(100, 5000));
       }
-      ASSERT_TRUE(world.add_fault(links[i], Way::both, rule));
+      ASSERT_TRUE(world.add_fault(links[i], LinkDirection::both, rule));
     }
     if (!rng.chance({1, 2})) return;
     const NodeId still = world.host(0).id();

@@ -122,7 +122,7 @@ TEST(SimProcessFaults, AContinueThatNoFrameBringsIsNotWaitedForLong) {
 TEST(SimProcessFaults, AConnectionThatNeitherSideClosesRestsOnAStoppedProcess) {
   for (const std::string_view host : names) {
     Scenario s = two_hosts(NicEngine::iwarp);
-    s.connects[0].closer = Closer::nobody;
+    s.connects[0].closer = ClosingSide::nobody;
     s.connects[0].messages = 3;
     s.connects[0].expect = Expect::established;
     s.faults = {action_on(host, A::stop_process, 1s)};
@@ -143,9 +143,10 @@ Scenario drawn(std::uint64_t seed) {
   c.retries = static_cast<std::uint32_t>(rng.between(0, 2));
   c.retry_after = 300ms;
   c.close_after = rng.between(0, 2) == 0 ? Duration(5s) : Duration{};
-  constexpr Closer closers[] = {Closer::initiator, Closer::responder, Closer::both, Closer::nobody};
+  constexpr ClosingSide closers[] = {ClosingSide::initiator, ClosingSide::responder, ClosingSide::both,
+                                     ClosingSide::nobody};
   c.closer = closers[rng.between(0, 3)];
-  if (c.closer != Closer::nobody && rng.between(0, 1) == 0)
+  if (c.closer != ClosingSide::nobody && rng.between(0, 1) == 0)
     for (ScenarioHost& host : s.hosts) host.options.manager.liveness = {1s, 3s};
   constexpr A actions[] = {A::end_process, A::stop_process, A::stop_process, A::continue_process,
                            A::crash,       A::restart,      A::pause,        A::resume};

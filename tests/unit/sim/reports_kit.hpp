@@ -119,16 +119,16 @@ inline std::string run_line(const Recorded& run, Legend& legend) {
     out += fmt::format(" ! {} {} {} [{}];", v.checker, seconds(v.at.time_since_epoch()), v.connection,
                        legend.letter_of_form(v.text + " (" + std::string(v.rule) + ")"));
   for (const std::string& pending : r.pending) out += " pending [" + legend.letter_of_form(pending) + "];";
-  struct Alike {
+  struct GroupKey {
     std::size_t connections = 0;
     Duration setup{};
     std::uint64_t octets = 0;
   };
-  std::map<std::string, Alike> alike;
+  std::map<std::string, GroupKey> alike;
   for (const ConnectionOutcome& o : r.outcomes) {
     // One to a statement: the order in which the operands of + are evaluated is the compiler's choice.
     const std::string initiator = legend.letter_of_form(o.initiator), responder = legend.letter_of_form(o.responder);
-    Alike& a = alike[fmt::format("{}/{}", initiator, responder)];
+    GroupKey& a = alike[fmt::format("{}/{}", initiator, responder)];
     ++a.connections;
     a.setup += o.setup;
     a.octets += o.octets;

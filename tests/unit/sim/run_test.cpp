@@ -44,7 +44,7 @@ ScenarioFault host_fault(std::string host, FaultAction action, Duration at) {
   return fault;
 }
 
-ScenarioFault link_fault(const FaultRule& rule, Way way = Way::both) {
+ScenarioFault link_fault(const FaultRule& rule, LinkDirection way = LinkDirection::both) {
   ScenarioFault fault;
   fault.link = "a-b";
   fault.way = way;
@@ -77,7 +77,8 @@ class SimRunForm : public ::testing::TestWithParam<Form> {};
 // RFC 5044 §7.1, RFC 6581 §9: every form, every kind of transfer, every way to close.
 TEST_P(SimRunForm, ConnectsTransfersAndCloses) {
   for (const Transfer transfer : {Transfer::send, Transfer::write, Transfer::read})
-    for (const Closer closer : {Closer::initiator, Closer::responder, Closer::both, Closer::nobody}) {
+    for (const ClosingSide closer :
+         {ClosingSide::initiator, ClosingSide::responder, ClosingSide::both, ClosingSide::nobody}) {
       Scenario s = two_hosts();
       ScenarioConnect& c = s.connects[0];
       static_cast<mpa::Options&>(c.mpa) = GetParam().initiator;

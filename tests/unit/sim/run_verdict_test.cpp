@@ -141,7 +141,7 @@ TEST(SimVerdict, AnEndThatPlaysAQuirkMayBreakRulesOnTheWireAndNoOther) {
 TEST(SimVerdict, AnEndWhosePeerIsGoneForGoodIsWaitedFor) {
   for (const char* host : {"a", "b"}) {
     Scenario s = two_quiet_hosts();
-    s.connects[0].closer = Closer::nobody;
+    s.connects[0].closer = ClosingSide::nobody;
     s.connects[0].expect = Expect::settled;
     s.bounds.time = 1h;
     ScenarioFault crash;
@@ -185,7 +185,7 @@ TEST(SimVerdict, AHostThatNoEventBringsBackIsNotWaitedFor) {
 
 TEST(SimVerdict, WithoutACrashConnectionsThatNobodyClosesRest) {
   Scenario s = two_quiet_hosts();
-  s.connects[0].closer = Closer::nobody;
+  s.connects[0].closer = ClosingSide::nobody;
   const RunReport report = run_scenario(s, {});
   EXPECT_THAT(said(report), IsEmpty());
   EXPECT_LT(report.finished_at, Instant(1s));

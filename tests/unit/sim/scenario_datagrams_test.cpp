@@ -141,7 +141,7 @@ TEST(ScenarioDatagrams, ALostMessageOfTheSetUpCostsNoDatagram) {
 TEST(ScenarioDatagrams, OneThatIsLostStaysLostAndNobodyWaitsForEver) {
   for (const std::uint32_t nth : {1U, 20U, 30U}) {
     Scenario s = with_fault(MessageKind::roce_datagram, FaultAction::drop, nth);
-    s.faults[0].way = Way::forward;
+    s.faults[0].way = LinkDirection::forward;
     const RunReport report = run(s);
     EXPECT_TRUE(report.passed()) << nth << '\n' << words(report);
     EXPECT_EQ(report.outcomes.at(0).octets, 2U * 29 * 1024) << nth;

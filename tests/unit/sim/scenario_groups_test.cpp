@@ -186,7 +186,7 @@ Scenario with_fault(FaultAction action, std::uint32_t psn) {
       exchanged(good(), "[[send]]", "[[member]]\nhost = \"c\"\ngroup = \"239.1.2.3\"\n[[send]]"), "x.toml");
   ScenarioFault fault;
   fault.link = "b-s";
-  fault.way = Way::backward;
+  fault.way = LinkDirection::backward;
   fault.rule.match = {.message = MessageKind::roce_datagram, .psn = psn};
   fault.rule.action = action;
   if (action == FaultAction::delay) fault.rule.delay = 3us;

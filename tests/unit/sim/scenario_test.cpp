@@ -127,13 +127,13 @@ TEST(SimScenario, ReadsWhatTheFileSays) {
   EXPECT_EQ(c.octets, 65536u);
   EXPECT_EQ(c.mpa.ird, mpa::depth_not_negotiated);
   EXPECT_EQ(c.private_data.size(), 100u);
-  EXPECT_EQ(c.closer, Closer::both);
+  EXPECT_EQ(c.closer, ClosingSide::both);
   ASSERT_EQ(s.faults.size(), 3u);
-  EXPECT_EQ(s.faults[0].way, Way::backward) << "towards the end named first";
+  EXPECT_EQ(s.faults[0].way, LinkDirection::backward) << "towards the end named first";
   EXPECT_EQ(s.faults[0].rule.match, (Match{.message = MessageKind::mpa_reply, .nth = 2, .times = 1}));
   EXPECT_EQ(s.faults[0].rule.until, Instant(2s));
   EXPECT_EQ(s.faults[1].rule.mask, 0b1011u);
-  EXPECT_EQ(s.faults[1].way, Way::both);
+  EXPECT_EQ(s.faults[1].way, LinkDirection::both);
   EXPECT_EQ(s.faults[2].rule.action, FaultAction::crash);
   EXPECT_EQ(s.faults[2].rule.from, Instant(7s));
 }
@@ -172,11 +172,11 @@ TEST(SimScenario, LeavesDefaultsOutOfTheFile) {
 TEST(SimScenario, WritesTheWayOfAFaultThatCodeMade) {
   auto scenario = *parse_scenario(good, "x.toml");
   scenario.faults[0].toward.clear();
-  scenario.faults[0].way = Way::forward;
+  scenario.faults[0].way = LinkDirection::forward;
   const auto again = parse_scenario(to_toml(scenario), "x.toml");
   ASSERT_TRUE(again);
   EXPECT_EQ(again->faults[0].toward, "s");
-  EXPECT_EQ(again->faults[0].way, Way::forward);
+  EXPECT_EQ(again->faults[0].way, LinkDirection::forward);
 }
 
 TEST(SimScenario, ReadsTimesRatesSizesAndRatiosExactly) {

@@ -60,7 +60,7 @@ TEST(SimShrinkSteps, ListsLoseAllThenHalvesThenSingleEntries) {
   Scenario s = least();
   s.faults.assign(5, on_link({}));
   for (std::size_t i = 0; i < 5; ++i) s.faults[i].rule.match = {.nth = static_cast<std::uint32_t>(i + 1), .times = 1};
-  for (auto& fault : s.faults) fault.way = Way::forward, fault.toward = "b";
+  for (auto& fault : s.faults) fault.way = LinkDirection::forward, fault.toward = "b";
   EXPECT_THAT(shrunk(s, always).steps, ElementsAre("faults 1 to 5 removed"));
   const auto keeps = [](std::uint32_t nth) {
     return [nth](const Scenario& t) {
@@ -114,8 +114,10 @@ TEST(SimShrinkSteps, ASwitchBetweenTwoLinksGoesAndTheFaultsOfBothStay) {
   s.links[1].options.delay = 7ms;
   s.faults = {on_link({.match = {.nth = 1, .times = 1}}, "a-s"), on_link({.match = {.nth = 1, .times = 1}}, "a-s"),
               on_link({.match = {.nth = 1, .times = 1}}, "s-b"), on_link({.match = {.nth = 1, .times = 1}}, "s-b")};
-  const std::pair<Way, std::string> ways[] = {
-      {Way::forward, "s"}, {Way::backward, "a"}, {Way::forward, "b"}, {Way::backward, "s"}};
+  const std::pair<LinkDirection, std::string> ways[] = {{LinkDirection::forward, "s"},
+                                                        {LinkDirection::backward, "a"},
+                                                        {LinkDirection::forward, "b"},
+                                                        {LinkDirection::backward, "s"}};
   for (std::size_t i = 0; i < 4; ++i) s.faults[i].way = ways[i].first, s.faults[i].toward = ways[i].second;
   const auto first = shrunk(s, with_faults(4));
   EXPECT_THAT(first.steps, ElementsAre("switch s removed"));
@@ -131,7 +133,7 @@ TEST(SimShrinkSteps, ASwitchBetweenTwoLinksGoesAndTheFaultsOfBothStay) {
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_EQ(t.faults[i].link, t.links[0].name);
       EXPECT_EQ(t.faults[i].toward, i % 2 == 0 ? "b" : "a") << i;
-      EXPECT_EQ(t.faults[i].way, i % 2 == 0 ? Way::forward : Way::backward) << i;
+      EXPECT_EQ(t.faults[i].way, i % 2 == 0 ? LinkDirection::forward : LinkDirection::backward) << i;
     }
   }
 }
@@ -152,7 +154,7 @@ TEST(SimShrinkSteps, EveryFaultIsMendedAsFarAsItGoes) {
 TEST(SimShrinkSteps, AChanceWithoutALimitStaysOne) {
   Scenario s = least();
   s.faults = {on_link({.chance = {1, 2}})};
-  s.faults[0].way = Way::forward, s.faults[0].toward = "b";
+  s.faults[0].way = LinkDirection::forward, s.faults[0].toward = "b";
   const auto unlimited =
       shrunk(s, [](const Scenario& t) { return t.faults.size() == 1 && t.faults[0].rule.match.times == 0; });
   EXPECT_THAT(unlimited.steps, IsEmpty());
@@ -161,12 +163,12 @@ TEST(SimShrinkSteps, AChanceWithoutALimitStaysOne) {
 TEST(SimShrinkSteps, OneWayIsTheOneThatStillFails) {
   Scenario s = least();
   s.faults = {on_link({.match = {.nth = 1, .times = 1}})};
-  for (const Way way : {Way::forward, Way::backward}) {
+  for (const LinkDirection way : {LinkDirection::forward, LinkDirection::backward}) {
     const auto result = shrunk(s, [way](const Scenario& t) {
-      return t.faults.size() == 1 && (t.faults[0].way == Way::both || t.faults[0].way == way);
+      return t.faults.size() == 1 && (t.faults[0].way == LinkDirection::both || t.faults[0].way == way);
     });
     EXPECT_THAT(result.steps, ElementsAre("fault 1: one way only"));
-    EXPECT_EQ(result.scenario.faults[0].toward, way == Way::forward ? "b" : "a");
+    EXPECT_EQ(result.scenario.faults[0].toward, way == LinkDirection::forward ? "b" : "a");
   }
 }
 
@@ -175,7 +177,7 @@ TEST(SimShrinkSteps, TimesAreRoundedToOneDigit) {
   s.connects[0].at = Instant(123ms);
   s.connects[0].close_after = 96us;
   s.faults = {on_link({.match = {.nth = 1, .times = 1}})};
-  s.faults[0].way = Way::forward, s.faults[0].toward = "b";
+  s.faults[0].way = LinkDirection::forward, s.faults[0].toward = "b";
   s.faults[0].rule.from = Instant(15ms);
   s.faults[0].rule.until = Instant(144ms);
   // Whatever is back at its default needs no rounding.

@@ -119,7 +119,7 @@ TEST(SimShrink, ThinsAMaskToTheBitsThatMatter) {
   const Scenario small = shrink(big(), fails, 10000);
   ASSERT_EQ(small.faults.size(), 1u);
   EXPECT_EQ(std::popcount(small.faults[0].rule.mask.value_or(0)), 1);
-  EXPECT_NE(small.faults[0].way, Way::both) << "one way is enough";
+  EXPECT_NE(small.faults[0].way, LinkDirection::both) << "one way is enough";
 }
 
 TEST(SimShrink, RoundsTimes) {

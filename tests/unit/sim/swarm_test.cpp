@@ -416,7 +416,7 @@ TEST(SimSwarm, ComesByEverythingThatItMayDraw) {
     for (const ScenarioFault& f : drawn.faults) {
       seen.insert("action " + std::string(to_string(f.rule.action)));
       if (f.rule.mask) seen.insert("mask");
-      if (f.way == Way::both) seen.insert("both ways");
+      if (f.way == LinkDirection::both) seen.insert("both ways");
       if (f.rule.match.message != MessageKind::any)
         seen.insert("match " + std::string(to_string(f.rule.match.message)));
       if (f.rule.action == FaultAction::corrupt_mpa) seen.insert("field " + std::string(to_string(f.rule.field)));

@@ -289,11 +289,11 @@ struct LossyRun {
   explicit LossyRun(std::uint64_t seed) : w(seed, 1) {
     FaultRule loss = rule(FaultAction::drop);
     loss.chance = {1, 20};
-    EXPECT_TRUE(w.world.add_fault(w.links[0], Way::both, loss));
+    EXPECT_TRUE(w.world.add_fault(w.links[0], LinkDirection::both, loss));
     FaultRule jitter = rule(FaultAction::delay);
     jitter.jitter = 20us;
     jitter.reorder = true;
-    EXPECT_TRUE(w.world.add_fault(w.links[1], Way::forward, jitter));
+    EXPECT_TRUE(w.world.add_fault(w.links[1], LinkDirection::forward, jitter));
     w.world.set_tap(&fingerprint);
     w.at_a.open(with_port(w.b->address(), 7471));
   }
@@ -362,20 +362,23 @@ TEST(SimWorld, ATapDoesNotChangeTheRun) {
 TEST(SimWorld, RefusesFaultsThatCannotBe) {
   PlainWorld w(1, 1);
   World& world = w.world;
-  EXPECT_EQ(error(world.add_fault(9, Way::both, rule(FaultAction::drop))), "a fault of link 9: there is no such link");
+  EXPECT_EQ(error(world.add_fault(9, LinkDirection::both, rule(FaultAction::drop))),
+            "a fault of link 9: there is no such link");
   EXPECT_EQ(error(world.add_fault(rule(FaultAction::drop))), "drop is of a link: name one");
   EXPECT_EQ(error(world.add_fault(host_rule(FaultAction::crash, 2, 1s))), "crash: s0 is a switch; write a host");
   EXPECT_EQ(error(world.add_fault(host_rule(FaultAction::pause, 77, 1s))), "pause: there is no node 77");
-  EXPECT_EQ(error(world.add_fault(0, Way::both, host_rule(FaultAction::crash, 2, 1s))),
+  EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, host_rule(FaultAction::crash, 2, 1s))),
             "link a-s0: crash: s0 is a switch; write a host");
-  EXPECT_EQ(error(world.add_fault(0, Way::both, rule(FaultAction::set_rate))).rfind("link a-s0: set_rate needs", 0),
+  EXPECT_EQ(
+      error(world.add_fault(0, LinkDirection::both, rule(FaultAction::set_rate))).rfind("link a-s0: set_rate needs", 0),
+      0U);
+  EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, rule(FaultAction::truncate))).rfind("link a-s0: truncate", 0),
             0U);
-  EXPECT_EQ(error(world.add_fault(0, Way::both, rule(FaultAction::truncate))).rfind("link a-s0: truncate", 0), 0U);
   FaultRule backward_in_time = rule(FaultAction::set_rate);
   backward_in_time.rate_bps = 1;
   backward_in_time.from = Instant(2s);
   backward_in_time.until = Instant(1s);
-  EXPECT_EQ(error(world.add_fault(0, Way::both, backward_in_time)),
+  EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, backward_in_time)),
             "link a-s0: set_rate: until is not after from: leave it out, or write a later one");
 }
 
@@ -410,7 +413,7 @@ TEST(SimWorld, AHostCrashesWhenAFramePasses) {
   FaultRule crash = rule(FaultAction::crash);
   crash.host = w.b->id();
   crash.match.message = MessageKind::tcp_data;
-  ASSERT_TRUE(w.world.add_fault(w.links[0], Way::forward, crash));
+  ASSERT_TRUE(w.world.add_fault(w.links[0], LinkDirection::forward, crash));
   ASSERT_TRUE(w.connect());
   EXPECT_TRUE(w.b->up());
   EXPECT_FALSE(w.say(Bytes(100), 100ms));
@@ -431,7 +434,7 @@ TEST(SimWorld, ARateChangesAtItsTimeAndBack) {
   slow.rate_bps = 8'000;  // a thousand octets a second
   slow.from = Instant(1s);
   slow.until = Instant(30s);
-  ASSERT_TRUE(w.world.add_fault(w.links[0], Way::forward, slow));
+  ASSERT_TRUE(w.world.add_fault(w.links[0], LinkDirection::forward, slow));
   w.world.run_for(Instant(1s) - w.world.now());
   ASSERT_TRUE(w.say(Bytes(1000)));
   EXPECT_GT(w.world.now(), Instant(2s));
@@ -449,7 +452,7 @@ TEST(SimWorld, APartitionHealsAtItsTime) {
   FaultRule partition = rule(FaultAction::drop);
   partition.from = Instant(1s);
   partition.until = Instant(4s);
-  ASSERT_TRUE(w.world.add_fault(w.links[0], Way::both, partition));
+  ASSERT_TRUE(w.world.add_fault(w.links[0], LinkDirection::both, partition));
   ASSERT_TRUE(w.connect());
   w.world.run_for(Instant(1s) - w.world.now());
   ASSERT_TRUE(w.say(Bytes(5000)));

@@ -245,7 +245,7 @@ struct XrcWorld {
     hb->set_app(&b);
     if (loss_percent != 0) {
       FaultRule loss{.match = {.message = MessageKind::roce_packet}, .chance = {loss_percent, 100}};
-      EXPECT_TRUE(world.add_fault(link, Way::both, loss));
+      EXPECT_TRUE(world.add_fault(link, LinkDirection::both, loss));
     }
     world.run_for(1ms);
   }

@@ -369,7 +369,7 @@ TEST(SimXrc, Row35_APeerThatUsesItsNumberAgain) {
                          .action = FaultAction::corrupt_roce,
                          .field = MessageField::queue_pair,
                          .value = three.ini->id.qp()->qp_num()};
-    ASSERT_TRUE(w.world.add_fault(w.link, Way::forward, same));
+    ASSERT_TRUE(w.world.add_fault(w.link, LinkDirection::forward, same));
     Ini& again = w.connect();
     ASSERT_TRUE(w.until([&] { return again.over; }));
     EXPECT_NE(again.why.find("(10)"), std::string::npos) << again.why;

@@ -107,7 +107,7 @@ TEST(SsaMessages, AreRefusedWithAReason) {
       {answer(a_hello, Method::get), "attribute 4112 has no method 1"},
       {answer(a_parent, Method::report), "attribute 4113 has no method 6"},
       {answer(a_report, Method::get_resp), "attribute 4115 has no method 129"},
-      {request<MgmtClass::ssa, Method::get>(ClassPortInfo{}), "attribute 1 is no message of the tree"},
+      {request<MgmtClass::ssa, Method::get>(ClassPortInfo{}), "attribute 1 is not a message of the tree"},
       {request<MgmtClass::perf, Method::get>(ClassPortInfo{}), "the datagram is of class 4"},
       {request<MgmtClass::application, Method::get>(ClassPortInfo{}, {.mgmt_class = 0x2C, .class_version = 2}),
        "the datagram is of class 44, version 2"},

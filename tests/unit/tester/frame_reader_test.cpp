@@ -40,10 +40,10 @@ Received read_of(Wanted wanted, ConstBytes octets, std::optional<StreamEnd> end 
   return out;
 }
 
-std::string fpdu_words(ConstBytes ulpdu) { return read_of(Wanted::fpdu, FpduWriter(true, false).write(ulpdu)).words(); }
+std::string fpdu_words(ConstBytes ulpdu) { return read_of(Wanted::fpdu, FpduWriter(true, false).write(ulpdu)).text(); }
 
 TEST(FrameReaderWords, NameEachStartupFrame) {
-  const auto words = [](const StartupOctets& frame) { return read_of(Wanted::startup, startup(frame)).words(); };
+  const auto words = [](const StartupOctets& frame) { return read_of(Wanted::startup, startup(frame)).text(); };
   EXPECT_EQ(words({.key = PARLEY_MPA_KEY_REQ, .flags = 0x40}), "MPA Request rev=1 flags=40 pd=0");
   EXPECT_EQ(words({.key = PARLEY_MPA_KEY_REP, .flags = 0xA0, .private_data = {1, 2, 3}}),
             "MPA Reply rev=1 flags=a0 pd=3");
@@ -73,10 +73,10 @@ TEST(FrameReaderWords, EnhancedDataIsNotPrivateData) {  // RFC 6581 §6
 }
 
 TEST(FrameReaderWords, OctetsThatAreNoStartupFrameAreShown) {
-  EXPECT_EQ(read_of(Wanted::startup, Bytes(24, 0x47)).words().substr(0, 46),
+  EXPECT_EQ(read_of(Wanted::startup, Bytes(24, 0x47)).text().substr(0, 46),
             "octets that are not a frame: no startup frame [47");
-  EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}).words(), "silence [4d 50 41]");
-  EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}, StreamEnd::fin).words(), "FIN [4d 50 41]");
+  EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}).text(), "silence [4d 50 41]");
+  EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}, StreamEnd::fin).text(), "FIN [4d 50 41]");
 }
 
 TEST(FrameReaderWords, NameEachDdpSegment) {
@@ -150,9 +150,8 @@ TEST(FrameReaderWords, AnFpduThatCannotBeReadIsNamedWithItsPlace) {
   d.now += 1s;
   d.bytes(1, octets);
   ASSERT_EQ(received.size(), 2U);
-  EXPECT_EQ(received[0].words(), "Send qn=0 msn=1 mo=0 of 0 octets");
-  EXPECT_EQ(received[1].words(), "octets that are not a frame: crc_error at octet 44 of its FPDUs")
-      << "that of the CRC";
+  EXPECT_EQ(received[0].text(), "Send qn=0 msn=1 mo=0 of 0 octets");
+  EXPECT_EQ(received[1].text(), "octets that are not a frame: crc_error at octet 44 of its FPDUs") << "that of the CRC";
   EXPECT_EQ(received[0].at, d.now);
   EXPECT_EQ(received[1].at, d.now);
 }
@@ -161,7 +160,7 @@ TEST(FrameReaderWords, WithoutCrcTheFieldIsZeroAndNotChecked) {  // RFC 5044 §4
   const Bytes ulpdu = segment(send_header(1), Bytes(4, 9));
   Bytes octets = FpduWriter(false, false).write(ulpdu);
   EXPECT_EQ(Bytes(octets.end() - 4, octets.end()), Bytes(4, 0));
-  EXPECT_EQ(read_of(Wanted::fpdu, octets, {}, false).words(), "Send qn=0 msn=1 mo=0 of 4 octets");
+  EXPECT_EQ(read_of(Wanted::fpdu, octets, {}, false).text(), "Send qn=0 msn=1 mo=0 of 4 octets");
   EXPECT_EQ(read_of(Wanted::fpdu, octets, {}, true).kind, Received::Kind::bad);
 }
 
@@ -175,7 +174,7 @@ TEST(FrameReaderWords, NameEachEndOfAStream) {
                         Case{StreamEnd::timeout, "TCP gave up", false}, Case{{}, "silence", false}})
     for (const Wanted wanted : {Wanted::startup, Wanted::fpdu, Wanted::anything}) {
       const Received received = read_of(wanted, {}, c.end);
-      EXPECT_EQ(received.words(), c.words);
+      EXPECT_EQ(received.text(), c.words);
       EXPECT_EQ(received.closed(), c.closed);
       EXPECT_EQ(received.at, Instant(c.end ? 1s : 6s)) << "an end at its own time, silence when the patience is over";
     }
@@ -188,7 +187,7 @@ TEST(FrameReaderWords, AnythingTakesTheOctetsThatCome) {
     FrameReader reader(d.peer, tcp);
     for (int i = 0; i < 2; ++i) {
       const Received next = co_await reader.anything(5s);
-      words.push_back(next.words());
+      words.push_back(next.text());
     }
   }));
   d.connected(1);
@@ -225,11 +224,11 @@ TEST(FrameReaderWords, WhatCameBeforeItWasReadHasItsOwnTime) {
 }
 
 TEST(FrameReaderWords, ManyOctetsAreShownUpTo64) {
-  const std::string words = read_of(Wanted::anything, Bytes(1, 0)).words();
+  const std::string words = read_of(Wanted::anything, Bytes(1, 0)).text();
   EXPECT_EQ(words, "octets that are not a frame [00]");
   const Received part = read_of(Wanted::startup, startup({.private_data = Bytes(100, 0xAA), .pd_length = 101}));
   ASSERT_EQ(part.kind, Received::Kind::silence);
-  const std::string shown = part.words();
+  const std::string shown = part.text();
   EXPECT_EQ(std::count(shown.begin(), shown.end(), 'a'), 2 * (64 - PARLEY_MPA_HEADER_LEN)) << shown;
 }
 

@@ -78,15 +78,15 @@ Task<void> ask_and_send(ScriptedPeer& peer, Address server, std::vector<std::str
   FrameReader reader(peer, *line);
   line->send(startup({.flags = PARLEY_MPA_FLAG_C}));
   const Received reply = co_await reader.startup(5s);
-  received.push_back(reply.words());
+  received.push_back(reply.text());
   FpduWriter out(true, false);
   line->send(out.write(segment(send_header(1), Bytes{1, 2, 3, 4})));
   line->send(out.write(segment(send_header(9))));  // RFC 5041 §5.1: 2 is due
   reader.fpdus(true, false);
   const Received answer = co_await reader.fpdu(5s);
-  received.push_back(answer.words());
+  received.push_back(answer.text());
   const Received end = co_await reader.fpdu(20s);
-  received.push_back(end.words());
+  received.push_back(end.text());
 }
 
 TEST(ScriptedPeer, AsksALiveResponderAndHearsItsAnswers) {
@@ -107,10 +107,10 @@ Task<void> answer_badly(ScriptedPeer& peer, std::vector<std::string>& received) 
   if (line == nullptr) co_return;
   FrameReader reader(peer, *line);
   const Received request = co_await reader.startup(5s);
-  received.push_back(request.words());
+  received.push_back(request.text());
   line->send(startup({.key = PARLEY_MPA_KEY_REQ, .flags = request.flags}));
   const Received end = co_await reader.anything(5s);
-  received.push_back(end.words());
+  received.push_back(end.text());
 }
 
 TEST(ScriptedPeer, AnswersALiveInitiator) {
@@ -132,12 +132,12 @@ Task<void> wait_in_vain(ScriptedPeer& peer, Address server, std::vector<std::str
   if (line == nullptr) co_return;
   FrameReader reader(peer, *line);
   const Received nothing = co_await reader.startup(500ms);
-  received.push_back(nothing.words());
+  received.push_back(nothing.text());
   line->send(Bytes{'M', 'P'});
   line->fin();
   line->send(Bytes{'A'});  // too late, and so dropped
   const Received end = co_await reader.startup(10s);
-  received.push_back(end.words());
+  received.push_back(end.text());
   received.push_back(std::to_string(line->sent()));
 }
 

@@ -25,7 +25,7 @@ struct OneStream : Driven {
 
 std::vector<std::string> lines_of(const TcpStream& tcp) {
   std::vector<std::string> out;
-  for (const Exchanged& e : tcp.history()) {
+  for (const StreamRecord& e : tcp.history()) {
     constexpr std::array<std::string_view, 4> kinds{"octets", "FIN", "RST", "timeout"};
     out.push_back(std::string(e.by_us ? "we: " : "peer: ") + std::string(kinds[static_cast<std::size_t>(e.kind)]) +
                   " " + std::to_string(e.size) + " at " + std::to_string(e.at.time_since_epoch() / 1s));

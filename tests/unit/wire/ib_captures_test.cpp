@@ -90,7 +90,7 @@ RoceHeader as_a_socket_sees_it(RoceHeader header) {
 
 // Each octet altered alone: the exact check finds all of it, the other lets one in 32,768 through.
 void expect_altered_found(const RoceHeader& header, Bytes octets, Rng& rng, std::size_t& altered, std::size_t& passed) {
-  Sealer sealer(as_a_socket_sees_it(header));
+  IcrcSealer sealer(as_a_socket_sees_it(header));
   for (std::size_t at = 0; at < octets.size(); ++at) {
     if (at == 4) continue;  // FECN and BECN change on the way
     const auto bits = static_cast<std::uint8_t>(rng.below(255) + 1);
@@ -115,7 +115,7 @@ TEST(WireIbCaptures, TheIcrcIsCheckedWithoutTheIpv4Identification) {
       if (!roce) return;
       EXPECT_TRUE(is_sealed(roce->header, roce->packet));
       const RoceHeader seen = as_a_socket_sees_it(roce->header);
-      Sealer sealer(seen);
+      IcrcSealer sealer(seen);
       for (const std::uint16_t likely : {std::uint16_t{0}, roce->header.identification, std::uint16_t{0xABCD}})
         EXPECT_EQ(sealer.identification_of(likely, roce->packet), roce->header.identification) << likely;
       if (roce->header.is_ipv4()) {
@@ -123,7 +123,7 @@ TEST(WireIbCaptures, TheIcrcIsCheckedWithoutTheIpv4Identification) {
       }
       RoceHeader elsewhere = as_a_socket_sees_it(roce->header);
       elsewhere.source[15] ^= 1;
-      EXPECT_FALSE(Sealer(elsewhere).identification_of(0, roce->packet));
+      EXPECT_FALSE(IcrcSealer(elsewhere).identification_of(0, roce->packet));
       EXPECT_FALSE(sealer.identification_of(0, roce->packet.first(15)));
       Bytes octets(roce->packet.begin(), roce->packet.end());
       seal(elsewhere, octets);
@@ -203,7 +203,7 @@ TEST(WireIbSealer, MakesAndChecksTheSameIcrcsAsTheWholeHeader) {
   for (int flow = 0; flow < 40; ++flow) {
     RoceHeader header = any_header(rng);
     over_v4 += header.is_ipv4();
-    Sealer sender(header), receiver(header);
+    IcrcSealer sender(header), receiver(header);
     for (int i = 0; i < 60; ++i) {
       const std::size_t sizes[] = {16, 20, 80, 1040, 1040, 1056, 17, 16 + rng.below(5000)};
       Bytes packet(sizes[rng.below(8)]);
@@ -235,7 +235,7 @@ TEST(WireIbSealer, KeepsWhatAMessagesPacketsBeginWith) {
   Rng rng(4);
   for (int flow = 0; flow < 40; ++flow) {
     RoceHeader header = any_header(rng);
-    Sealer sealer(header);
+    IcrcSealer sealer(header);
     for (int i = 0; i < 100; ++i) {
       // 80 and 336 have one place in the table.
       const std::size_t sizes[] = {80, 336, 1040};
@@ -259,7 +259,7 @@ TEST(WireIbSealer, SealsAndChecksManyAsOneByOne) {
   Rng rng(3);
   for (int round = 0; round < 300; ++round) {
     RoceHeader header = any_header(rng);
-    Sealer sender(header), receiver(header);
+    IcrcSealer sender(header), receiver(header);
     const std::size_t count = 1 + rng.below(20), payload = 4 * rng.below(300), before = 12 + 4 * rng.below(5);
     const std::size_t size = before + payload + 4;
     const auto first = static_cast<std::uint16_t>(rng.below(2) != 0 ? 0 : 65530);

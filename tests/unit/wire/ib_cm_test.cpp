@@ -260,7 +260,7 @@ TEST(WireIbCm, EveryCodeInWords) {
   for (std::uint8_t code = 0; code <= 14; ++code)
     table += fmt::format("AP status {}: {}\n", code, to_string(static_cast<ApStatus>(code)));
   for (std::uint8_t code = 0; code <= 3; ++code)
-    table += fmt::format("about {}: {}\n", code, to_string(static_cast<CmAbout>(code)));
+    table += fmt::format("about {}: {}\n", code, to_string(static_cast<CmSubject>(code)));
   for (std::uint16_t code = 0x0F; code <= 0x1B; ++code)
     table += fmt::format("attribute {:#x}: {}\n", code, to_string(static_cast<CmMessageType>(code)));
   expect_as_reviewed("wire_ib_cm_words.txt", table);

@@ -12,7 +12,7 @@ TEST(XrcBroker, TheNextOneMissesACarrierThatHadReportedItsDevice) {
     Node& nic = w.process(1, {.st_dev = 8, .st_ino = 100}, false, true, true);
     Node& p1 = w.process(2);
     w.settle();
-    EXPECT_EQ(w.said(nic, {.ask = Ask::report_device, .kind = EventKind::device_removed}), "none");
+    EXPECT_EQ(w.said(nic, {.ask = RequestType::report_device, .kind = EventKind::device_removed}), "none");
     w.settle();
     EXPECT_EQ(World::names(p1), "device_removed");
     w.kill(nic);

@@ -11,9 +11,9 @@ using namespace kit;
 struct Impostor {
   Impostor(World& world, std::uint32_t user, const FileFacts& file) : w(world), number(1'000'000 + user) {
     EXPECT_TRUE(w.server->connected(number, {.pid = user, .uid = user}));
-    say({.ask = Ask::hello, .reason = protocol_version, .other = protocol_version});
+    say({.ask = RequestType::hello, .reason = protocol_version, .other = protocol_version});
     const auto flags = static_cast<std::uint16_t>(Request::create | (file.st_ino != 0 ? Request::shared : 0));
-    EXPECT_EQ(say({.ask = Ask::open, .flags = flags, .value = 1}, file).refusal, Refusal::none);
+    EXPECT_EQ(say({.ask = RequestType::open, .flags = flags, .value = 1}, file).refusal, Refusal::none);
   }
   Answer say(Request request, const std::optional<FileFacts>& file = {}) {
     request.number = ++asked;
@@ -26,7 +26,8 @@ struct Impostor {
     return out;
   }
   std::string declare(TgtId id, std::uint64_t proof) {
-    return std::string(to_string(say({.ask = Ask::restore, .state = State::rtr, .tgt = id, .value = proof}).refusal));
+    return std::string(
+        to_string(say({.ask = RequestType::restore, .state = State::rtr, .tgt = id, .value = proof}).refusal));
   }
 
   World& w;
@@ -40,14 +41,14 @@ TEST(XrcProcesses, Row01And02_ACreatorMayLeaveOrBeKilled) {
       Node &p1 = w.process(1), &p2 = w.process(2);
       const TgtId id = w.receiver(p1);
       EXPECT_EQ(w.enlist(p2, id), "none");
-      EXPECT_EQ(w.said(p2, {.ask = Ask::add_srq, .other = 9}), "none");
+      EXPECT_EQ(w.said(p2, {.ask = RequestType::add_srq, .other = 9}), "none");
       if (killed)
         w.kill(p1);
       else
-        w.call(p1, {.ask = Ask::close, .flags = Request::force});
+        w.call(p1, {.ask = RequestType::close, .flags = Request::force});
       w.settle();
       EXPECT_EQ(w.state(id), "rtr");
-      EXPECT_EQ(w.call(p2, {.ask = Ask::route, .tgt = id, .other = 9}).value, std::uint64_t(Route::delivered));
+      EXPECT_EQ(w.call(p2, {.ask = RequestType::route, .tgt = id, .other = 9}).value, std::uint64_t(Route::delivered));
       EXPECT_EQ(w.unregister(p2, id), "none");
       EXPECT_TRUE(w.has_ended(id));
     });
@@ -88,13 +89,13 @@ TEST(XrcProcesses, Row05To09_CountsAndRefusals) {
     Node &p1 = w.process(1), &p2 = w.process(2), &p3 = w.process(3);
     Node& elsewhere = w.process(4, {.st_dev = 8, .st_ino = 200});
     const TgtId id = w.make(p1);
-    EXPECT_EQ(w.call(p2, {.ask = Ask::enlist, .tgt = id}).flags & Answer::already, 0);
-    EXPECT_EQ(w.call(p2, {.ask = Ask::enlist, .tgt = id}).flags & Answer::already, Answer::already);
+    EXPECT_EQ(w.call(p2, {.ask = RequestType::enlist, .tgt = id}).flags & Answer::already, 0);
+    EXPECT_EQ(w.call(p2, {.ask = RequestType::enlist, .tgt = id}).flags & Answer::already, Answer::already);
     EXPECT_EQ(w.unregister(p2, id), "none");
     EXPECT_EQ(w.unregister(p2, id), "not_registered");
     EXPECT_EQ(w.unregister(p3, id), "not_registered");
     EXPECT_EQ(w.registrants(id), 1U);
-    EXPECT_EQ(w.said(p1, {.ask = Ask::note_other, .other = 0x42}), "none");
+    EXPECT_EQ(w.said(p1, {.ask = RequestType::note_other, .other = 0x42}), "none");
     EXPECT_EQ(w.enlist(p2, {0x800777, 0}), "not_found");
     EXPECT_EQ(w.enlist(elsewhere, {id.qpn, 0}), "other_domain");
     EXPECT_EQ(w.enlist(p2, {0x42, 0}), "wrong_type");
@@ -128,7 +129,7 @@ std::uint64_t storm(World& w, std::uint32_t processes, int times) {
   std::uint64_t ends = 0;
   for (int i = 0; i < times; ++i) {
     Node& n = *nodes[w.rng().below(nodes.size())];
-    w.post(n, {.ask = w.rng().below(3) == 0 ? Ask::enlist : Ask::unregister, .tgt = id});
+    w.post(n, {.ask = w.rng().below(3) == 0 ? RequestType::enlist : RequestType::unregister, .tgt = id});
     for (int steps = 0; steps < 20; ++steps) w.step();
     if (i % 20 == 0) w.settle();
     if (w.has_ended(id)) {
@@ -169,10 +170,10 @@ TEST(XrcProcesses, Row13_NothingPilesUpWhenProcessesAreKilledAtRandom) {
       n = &w.process(++pid);
     } else if (ids.empty() || w.rng().below(3) != 0) {
       ids.push_back(w.make(*n));
-      w.call(*n, {.ask = Ask::add_srq, .other = static_cast<std::uint32_t>(1000 + i)});
+      w.call(*n, {.ask = RequestType::add_srq, .other = static_cast<std::uint32_t>(1000 + i)});
     } else {
       const TgtId id = ids[w.rng().below(ids.size())];
-      w.call(*n, {.ask = w.rng().below(2) == 0 ? Ask::enlist : Ask::unregister, .tgt = id});
+      w.call(*n, {.ask = w.rng().below(2) == 0 ? RequestType::enlist : RequestType::unregister, .tgt = id});
     }
     n->answers.clear();
   }
@@ -208,7 +209,7 @@ TEST(XrcProcesses, Row15And16_EachRegistrantHearsOnceAndNotAfterItLeft) {
     for (std::uint32_t pid = 1; pid <= 5; ++pid) nodes.push_back(&w.process(pid));
     const TgtId id = w.receiver(*nodes[0]);
     for (Node* n : nodes) EXPECT_EQ(w.enlist(*n, id), "none");
-    const std::uint64_t leaving = w.post(*nodes[4], {.ask = Ask::unregister, .tgt = id});
+    const std::uint64_t leaving = w.post(*nodes[4], {.ask = RequestType::unregister, .tgt = id});
     EXPECT_EQ(w.report(*nodes[0], id, EventKind::fatal), "none");
     w.await(*nodes[4], leaving);
     const std::size_t heard = nodes[4]->events.size();
@@ -256,7 +257,7 @@ TEST(XrcProcesses, Row18_AMemberThatStandsStillDelaysNobody) {
         w.settle();
         EXPECT_EQ(slow.events.back().kind, EventKind::events_lost);
         EXPECT_EQ(slow.events.size(), channel_max + 3 + 1);
-        EXPECT_EQ(w.call(slow, {.ask = Ask::query, .tgt = ids[11]}).state, State::error);
+        EXPECT_EQ(w.call(slow, {.ask = RequestType::query, .tgt = ids[11]}).state, State::error);
       },
       {.events_max = 3});
 }
@@ -274,20 +275,20 @@ TEST(XrcProcesses, Row19And20_APeersDeathEndsItDespiteADeafRegistrant) {
     w.wait(10s);
     EXPECT_TRUE(w.has_ended(id));
     EXPECT_EQ(w.unregister(deaf, id), "gone");
-    EXPECT_EQ(w.said(deaf, {.ask = Ask::close}), "none");
+    EXPECT_EQ(w.said(deaf, {.ask = RequestType::close}), "none");
   });
 }
 
 TEST(XrcProcesses, Row21And22_TwoThatSetUpTheSameAtOnce) {
   play([](World& w) {
     Node &p1 = w.process(1), &p2 = w.process(2);
-    const Request create{.ask = Ask::create, .flags = Request::has_peer, .peer = peer};
+    const Request create{.ask = RequestType::create, .flags = Request::has_peer, .peer = peer};
     const std::uint64_t a = w.post(p1, create), b = w.post(p2, create);
     const TgtId id = w.await(p1, a).tgt;
     EXPECT_EQ(w.await(p2, b).tgt, id);
     EXPECT_EQ(w.registrants(id), 2U);
     const auto to = [&](Node& n, State s, std::uint64_t digest) {
-      return w.post(n, {.ask = Ask::modify, .state = s, .tgt = id, .value = digest});
+      return w.post(n, {.ask = RequestType::modify, .state = s, .tgt = id, .value = digest});
     };
     std::uint64_t one = to(p1, State::init, 5), two = to(p2, State::init, 5);
     EXPECT_EQ(w.await(p1, one).refusal, Refusal::none);
@@ -302,12 +303,13 @@ TEST(XrcProcesses, Row21And22_TwoThatSetUpTheSameAtOnce) {
 TEST(XrcProcesses, Row21_AReservedOneIsWaitedFor) {
   play([](World& w) {
     Node &p1 = w.process(1), &p2 = w.process(2);
-    const TgtId id = w.call(p1, {.ask = Ask::create, .flags = Request::has_peer | Request::reserve, .peer = peer}).tgt;
-    const std::uint64_t waiting = w.post(p2, {.ask = Ask::create, .flags = Request::has_peer, .peer = peer});
+    const TgtId id =
+        w.call(p1, {.ask = RequestType::create, .flags = Request::has_peer | Request::reserve, .peer = peer}).tgt;
+    const std::uint64_t waiting = w.post(p2, {.ask = RequestType::create, .flags = Request::has_peer, .peer = peer});
     for (int i = 0; i < 300; ++i) w.step();
     EXPECT_FALSE(p2.answers.contains(waiting));
     if (w.rng().below(2) == 0) {
-      EXPECT_EQ(w.said(p1, {.ask = Ask::publish, .tgt = id}), "none");
+      EXPECT_EQ(w.said(p1, {.ask = RequestType::publish, .tgt = id}), "none");
       EXPECT_EQ(w.await(p2, waiting).tgt, id);
     } else {  // Row 28: it dies between the two
       w.kill(p1);
@@ -321,10 +323,10 @@ TEST(XrcProcesses, Row23_ClosingADomainInUse) {
   play([](World& w) {
     Node& p1 = w.process(1);
     const TgtId id = w.make(p1);
-    EXPECT_EQ(w.said(p1, {.ask = Ask::close}), "busy");
-    EXPECT_EQ(w.said(p1, {.ask = Ask::close, .flags = Request::force}), "none");
+    EXPECT_EQ(w.said(p1, {.ask = RequestType::close}), "busy");
+    EXPECT_EQ(w.said(p1, {.ask = RequestType::close, .flags = Request::force}), "none");
     EXPECT_TRUE(w.has_ended(id));
-    EXPECT_EQ(refusal_of(p1.client.ask(w.now, {.ask = Ask::enlist, .tgt = id})), "not_member");
+    EXPECT_EQ(refusal_of(p1.client.ask(w.now, {.ask = RequestType::enlist, .tgt = id})), "not_member");
   });
 }
 
@@ -353,8 +355,9 @@ TEST(XrcProcesses, Row25_AForkedChildIsAnotherProcess) {
     Node& parent = w.process(1);
     const TgtId id = w.receiver(parent);
     Impostor child(w, 1000, {});
-    EXPECT_EQ(child.say({.ask = Ask::close}).refusal, Refusal::none);
-    for (const Ask ask : {Ask::query, Ask::unregister, Ask::modify, Ask::report})
+    EXPECT_EQ(child.say({.ask = RequestType::close}).refusal, Refusal::none);
+    for (const RequestType ask :
+         {RequestType::query, RequestType::unregister, RequestType::modify, RequestType::report})
       EXPECT_EQ(child.say({.ask = ask, .state = State::rts, .kind = EventKind::fatal, .tgt = id}).refusal,
                 Refusal::not_member);
     EXPECT_EQ(w.registrants(id), 1U);
@@ -387,9 +390,9 @@ TEST(XrcProcesses, Row36_ByNumberAndByName) {
   play([](World& w) {
     Node &ofed = w.process(1), &upstream = w.process(2);
     const TgtId id = w.receiver(upstream);
-    const Answer joined = w.call(ofed, {.ask = Ask::enlist, .tgt = {id.qpn, 0}});
+    const Answer joined = w.call(ofed, {.ask = RequestType::enlist, .tgt = {id.qpn, 0}});
     EXPECT_EQ(joined.tgt, id);
-    EXPECT_EQ(w.said(ofed, {.ask = Ask::modify, .state = State::rts, .tgt = {id.qpn, 0}, .value = 3}), "none");
+    EXPECT_EQ(w.said(ofed, {.ask = RequestType::modify, .state = State::rts, .tgt = {id.qpn, 0}, .value = 3}), "none");
     EXPECT_EQ(w.modify(upstream, id, State::rts, 3), "none");
     EXPECT_EQ(w.unregister(upstream, id), "none");
     EXPECT_EQ(w.state(id), "rts");
@@ -421,8 +424,8 @@ TEST(XrcProcesses, Row27_AProcessThatStoodStillFindsOutWhatHasGone) {
 TEST(XrcProcesses, Row29_AProcessWhosePidWasUsedAgain) {
   World w(29);
   ASSERT_TRUE(w.server->connected(900, {.pid = 5, .uid = 1000, .start = 50}));
-  w.server->handle_message(w.now, 900,
-                           emit(Request{.ask = Ask::hello, .number = 1, .reason = 1, .other = 1, .value = 49}), {});
+  w.server->handle_message(
+      w.now, 900, emit(Request{.ask = RequestType::hello, .number = 1, .reason = 1, .other = 1, .value = 49}), {});
   const auto answer = parse(*w.server->poll_transmit(w.now, 900));
   EXPECT_EQ(std::get<Answer>(*answer).refusal, Refusal::wrong_process);
   EXPECT_TRUE(w.server->is_over(900));
@@ -455,7 +458,7 @@ TEST(XrcProcesses, Row37_AHundredProcessesOfTwoNodes) {
     std::vector<std::uint64_t> asked;
     for (Node* n : nodes)
       asked.push_back(
-          w.post(*n, {.ask = Ask::create, .flags = Request::has_peer, .peer = {.ca_guid = 2, .qpn = sender}}));
+          w.post(*n, {.ask = RequestType::create, .flags = Request::has_peer, .peer = {.ca_guid = 2, .qpn = sender}}));
     for (std::size_t i = 0; i < nodes.size(); ++i) EXPECT_EQ(w.await(*nodes[i], asked[i]).refusal, Refusal::none);
     for (Node* n : nodes) n->answers.clear();
   }
@@ -469,12 +472,12 @@ TEST(XrcProcesses, OnlyThoseWhoMaySayWhatHasHappened) {
     Node &p1 = w.process(1), &stranger = w.process(2);
     const TgtId id = w.receiver(p1);
     EXPECT_EQ(w.report(stranger, id, EventKind::fatal), "not_registered");
-    EXPECT_EQ(w.said(stranger, {.ask = Ask::route, .tgt = id, .other = 1}), "not_registered");
+    EXPECT_EQ(w.said(stranger, {.ask = RequestType::route, .tgt = id, .other = 1}), "not_registered");
     EXPECT_EQ(w.report(p1, id, EventKind::killed), "not_permitted");
-    EXPECT_EQ(w.said(p1, {.ask = Ask::kill, .tgt = id}), "not_permitted");
-    EXPECT_EQ(w.said(p1, {.ask = Ask::report_device, .kind = EventKind::fatal}), "invalid");
+    EXPECT_EQ(w.said(p1, {.ask = RequestType::kill, .tgt = id}), "not_permitted");
+    EXPECT_EQ(w.said(p1, {.ask = RequestType::report_device, .kind = EventKind::fatal}), "invalid");
     EXPECT_EQ(w.state(id), "rtr");
-    EXPECT_EQ(w.said(stranger, {.ask = Ask::report_device, .kind = EventKind::device_removed}), "none");
+    EXPECT_EQ(w.said(stranger, {.ask = RequestType::report_device, .kind = EventKind::device_removed}), "none");
     w.settle();
     EXPECT_EQ(World::names(p1), "device_removed device_removed");
     EXPECT_EQ(w.state(id), "drain");
@@ -497,7 +500,7 @@ TEST(XrcProcesses, AListIsWholeHoweverSlowlyItIsTaken) {
   Node &p1 = w.process(1), &looks = w.process(2);
   const TgtId id = w.receiver(p1, peer);
   EXPECT_EQ(w.enlist(looks, id), "none");
-  const std::uint64_t list = w.post(looks, {.ask = Ask::list});
+  const std::uint64_t list = w.post(looks, {.ask = RequestType::list});
   w.await(looks, list);
   std::string items;
   std::uint64_t created = 0;
@@ -535,7 +538,7 @@ TEST(XrcBroker, ItsDeathLosesNothingThatLives) {
         EXPECT_EQ(w.state(own), "rtr");
         EXPECT_FALSE(w.is_alive(doomed));
         EXPECT_EQ(w.server->registry().tgt_count(), 2U);
-        EXPECT_EQ(w.call(p2, {.ask = Ask::find, .peer = peer}).tgt, shared_one);
+        EXPECT_EQ(w.call(p2, {.ask = RequestType::find, .peer = peer}).tgt, shared_one);
         const TgtId later = w.make(p2);
         EXPECT_NE(later.qpn, doomed.qpn);
         EXPECT_GT(later.generation, own.generation);
@@ -556,7 +559,7 @@ TEST(XrcBroker, OnlyThoseWhoWereRegisteredMayDeclare) {
   w.settle();
   const FileFacts file{.st_dev = 8, .st_ino = 100, .uid = 1000, .shared = true},
       other{.st_dev = 8, .st_ino = 7, .uid = 66, .shared = true};
-  const Answer joined = Impostor(w, 65, file).say({.ask = Ask::enlist, .tgt = id});
+  const Answer joined = Impostor(w, 65, file).say({.ask = RequestType::enlist, .tgt = id});
   EXPECT_EQ(joined.refusal, Refusal::none);
   w.crash_broker();
   owner.stopped = true;
@@ -578,25 +581,25 @@ TEST(XrcBroker, OnlyThoseWhoWereRegisteredMayDeclare) {
 TEST(XrcBroker, ANumberThatWasClaimedMeanwhileIsItsOwners) {
   RegistryOptions options = lasting();
   options.assigns_numbers = false;
-  for (const Ask claim : {Ask::create, Ask::note_other}) {
+  for (const RequestType claim : {RequestType::create, RequestType::note_other}) {
     World w(1, options);
     Node& owner = w.process(1);
     w.wait(2s);
-    const TgtId id = w.call(owner, {.ask = Ask::create, .tgt = {77, 0}}).tgt;
+    const TgtId id = w.call(owner, {.ask = RequestType::create, .tgt = {77, 0}}).tgt;
     w.crash_broker();
     owner.stopped = true;
     w.start_broker();
     Impostor thief(w, 66, {});
     const TgtId claimed = thief.say({.ask = claim, .tgt = {77, 0}, .other = 77}).tgt;
-    if (claim == Ask::create) {
-      EXPECT_EQ(thief.say({.ask = Ask::unregister, .tgt = claimed}).refusal, Refusal::none);  // it rests
+    if (claim == RequestType::create) {
+      EXPECT_EQ(thief.say({.ask = RequestType::unregister, .tgt = claimed}).refusal, Refusal::none);  // it rests
       EXPECT_EQ(w.server->registry().resting_count(), 1U);
     }
     owner.stopped = false;
     w.settle();
     EXPECT_EQ(w.registrants(id), 1U);
     EXPECT_TRUE(owner.events.empty());
-    EXPECT_EQ(w.said(owner, {.ask = Ask::query, .tgt = {77, 0}}), "none");
+    EXPECT_EQ(w.said(owner, {.ask = RequestType::query, .tgt = {77, 0}}), "none");
   }
 }
 
@@ -636,9 +639,10 @@ TEST(XrcBroker, WhatWasAskedWhenItDiedIsAnswered) {
         Node &p1 = w.process(1), &p2 = w.process(2);
         w.wait(2s);
         const TgtId id = w.receiver(p1);
-        const std::uint64_t join = w.post(p2, {.ask = Ask::enlist, .tgt = id});
-        const std::uint64_t create = w.post(p1, {.ask = Ask::create, .flags = Request::has_peer, .peer = peer});
-        const std::uint64_t modify = w.post(p1, {.ask = Ask::modify, .state = State::rts, .tgt = id, .value = 3});
+        const std::uint64_t join = w.post(p2, {.ask = RequestType::enlist, .tgt = id});
+        const std::uint64_t create = w.post(p1, {.ask = RequestType::create, .flags = Request::has_peer, .peer = peer});
+        const std::uint64_t modify =
+            w.post(p1, {.ask = RequestType::modify, .state = State::rts, .tgt = id, .value = 3});
         for (std::uint64_t steps = w.rng().below(40); steps > 0; --steps) w.step();
         w.crash_broker();
         w.start_broker();
@@ -661,8 +665,8 @@ TEST(XrcBroker, AClosingThatItDidNotAnswerKeepsWhatIsInUse) {
         Node &p1 = w.process(1), &p2 = w.process(2);
         w.wait(2s);
         const TgtId kept = w.make(p1), left = w.make(p2);
-        const std::uint64_t plain = w.post(p1, {.ask = Ask::close});
-        const std::uint64_t forced = w.post(p2, {.ask = Ask::close, .flags = Request::force});
+        const std::uint64_t plain = w.post(p1, {.ask = RequestType::close});
+        const std::uint64_t forced = w.post(p2, {.ask = RequestType::close, .flags = Request::force});
         w.crash_broker();
         w.start_broker();
         EXPECT_EQ(w.await(p1, plain).refusal, Refusal::busy);
@@ -683,7 +687,8 @@ TEST(XrcBroker, NobodyIsAnsweredBeforeAllCouldSpeak) {
         EXPECT_EQ(w.unregister(p1, ended), "none");
         w.crash_broker();
         w.start_broker();
-        for (const Ask ask : {Ask::unregister, Ask::query, Ask::enlist, Ask::report, Ask::route})
+        for (const RequestType ask : {RequestType::unregister, RequestType::query, RequestType::enlist,
+                                      RequestType::report, RequestType::route})
           EXPECT_EQ(w.said(p2, {.ask = ask, .kind = EventKind::fatal, .tgt = ended}), "gone") << to_string(ask);
       },
       lasting());
@@ -701,7 +706,7 @@ TEST(XrcBroker, ManyDeathsAtAnyTimeConverge) {
           if (ids.empty() || w.rng().below(3) == 0)
             ids.push_back(w.make(n));
           else
-            w.post(n, {.ask = w.rng().below(3) == 0 ? Ask::unregister : Ask::enlist,
+            w.post(n, {.ask = w.rng().below(3) == 0 ? RequestType::unregister : RequestType::enlist,
                        .tgt = ids[w.rng().below(ids.size())]});
           for (std::uint64_t steps = w.rng().below(60); steps > 0; --steps) w.step();
           if (w.rng().below(6) != 0) continue;

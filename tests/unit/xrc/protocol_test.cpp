@@ -15,10 +15,10 @@ Bytes counting(Bytes octets) {
 
 /// All octets behind the head are fields or 0: what is read is written again.
 TEST(XrcMessage, EveryOctetIsReadAndWritten) {
-  Bytes request = counting(emit(Request{.ask = Ask::modify, .number = 77}));
+  Bytes request = counting(emit(Request{.ask = RequestType::modify, .number = 77}));
   ASSERT_EQ(request.size(), 112U);
   request[18] = 3, request[19] = 2;
-  Bytes answer = counting(emit(Answer{.number = 77, .about = Ask::query}));
+  Bytes answer = counting(emit(Answer{.number = 77, .about = RequestType::query}));
   ASSERT_EQ(answer.size(), 96U);
   answer[16] = 4, answer[17] = 9, answer[20] = 3, answer[21] = 2, answer[22] = answer[23] = 0;
   Bytes event = counting(emit(Event{.kind = EventKind::fatal}));
@@ -36,7 +36,7 @@ TEST(XrcMessage, EveryOctetIsReadAndWritten) {
 }
 
 TEST(XrcMessage, TheHeadIsAsTheDocsHaveIt) {
-  const Bytes octets = emit(Request{.ask = Ask::enlist, .number = 5, .tgt = {0x800001, (9ULL << 32) + 1}});
+  const Bytes octets = emit(Request{.ask = RequestType::enlist, .number = 5, .tgt = {0x800001, (9ULL << 32) + 1}});
   EXPECT_EQ(Bytes(octets.begin(), octets.begin() + 16),
             (Bytes{'P', 'X', 'R', 'C', 1, 6, 0, 112, 0, 0, 0, 0, 0, 0, 0, 5}));
   EXPECT_EQ(Bytes(octets.begin() + 24, octets.begin() + 28), (Bytes{0, 0x80, 0, 1}));
@@ -44,8 +44,8 @@ TEST(XrcMessage, TheHeadIsAsTheDocsHaveIt) {
 }
 
 TEST(XrcMessage, WhatIsNoMessageIsRefused) {
-  for (const Bytes& good :
-       {emit(Request{.ask = Ask::enlist}), emit(Answer{}), emit(Event{.kind = EventKind::fatal}), emit(Item{})}) {
+  for (const Bytes& good : {emit(Request{.ask = RequestType::enlist}), emit(Answer{}),
+                            emit(Event{.kind = EventKind::fatal}), emit(Item{})}) {
     for (std::size_t size = 0; size < good.size(); ++size)
       EXPECT_EQ(refusal_of(parse(ConstBytes(good).first(size))), "bad_message") << size;
     Bytes longer = good;
@@ -60,13 +60,14 @@ TEST(XrcMessage, WhatIsNoMessageIsRefused) {
     later[4] = 2;
     EXPECT_EQ(refusal_of(parse(later)), "bad_version");
   }
-  Bytes hello = emit(Request{.ask = Ask::hello, .other = 2});
+  Bytes hello = emit(Request{.ask = RequestType::hello, .other = 2});
   hello[4] = 9;
   EXPECT_TRUE(parse(hello));
-  const std::pair<Bytes, std::vector<std::size_t>> enumerators[] = {{emit(Request{.ask = Ask::modify}), {18, 19}},
-                                                                    {emit(Answer{}), {16, 17, 20, 21}},
-                                                                    {emit(Event{.kind = EventKind::fatal}), {16}},
-                                                                    {emit(Item{}), {16, 17, 18}}};
+  const std::pair<Bytes, std::vector<std::size_t>> enumerators[] = {
+      {emit(Request{.ask = RequestType::modify}), {18, 19}},
+      {emit(Answer{}), {16, 17, 20, 21}},
+      {emit(Event{.kind = EventKind::fatal}), {16}},
+      {emit(Item{}), {16, 17, 18}}};
   for (const auto& [good, places] : enumerators)
     for (const std::size_t at : places) {
       Bytes wrong = good;
@@ -80,8 +81,8 @@ struct Script {
   Script() : client({.shared = true, .patience = 1s}) { join(); }
   void join() {
     client.connected(now);
-    answer({.about = Ask::hello, .value = 1, .epoch = 4});
-    answer({.about = Ask::open, .value = 1, .epoch = 4});
+    answer({.about = RequestType::hello, .value = 1, .epoch = 4});
+    answer({.about = RequestType::open, .value = 1, .epoch = 4});
   }
   /// To what the member has sent last.
   void answer(Answer a) {
@@ -90,7 +91,7 @@ struct Script {
   }
   Request sent() {
     const auto out = client.poll_transmit();
-    return out ? std::get<Request>(*parse(out->octets)) : Request{.ask = Ask::list};
+    return out ? std::get<Request>(*parse(out->octets)) : Request{.ask = RequestType::list};
   }
 
   Client client;
@@ -100,22 +101,22 @@ struct Script {
 
 TEST(XrcClient, WhatItsUserGaveUpIsUndone) {
   Script s;
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id}));
   const std::uint64_t number = s.sent().number;
   s.client.handle_deadline(s.now + 1s);
   EXPECT_EQ(s.client.poll_answer()->refusal, Refusal::timed_out);
-  s.client.handle_message(s.now,
-                          emit(Answer{.number = number, .about = Ask::enlist, .state = State::rtr, .tgt = s.id}));
+  s.client.handle_message(
+      s.now, emit(Answer{.number = number, .about = RequestType::enlist, .state = State::rtr, .tgt = s.id}));
   const Request undone = s.sent();
-  EXPECT_EQ(undone.ask, Ask::unregister);
+  EXPECT_EQ(undone.ask, RequestType::unregister);
   EXPECT_EQ(undone.tgt, s.id);
   EXPECT_EQ(s.client.registration_count(), 0U);
 }
 
 TEST(XrcClient, AFailureWhoseEventTheBrokerTookWithItIsToldAllTheSame) {
   Script s;
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
-  s.answer({.about = Ask::enlist, .state = State::error, .why = EventKind::fatal, .reason = 6, .tgt = s.id});
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id}));
+  s.answer({.about = RequestType::enlist, .state = State::error, .why = EventKind::fatal, .reason = 6, .tgt = s.id});
   EXPECT_FALSE(s.client.poll_event());
   s.client.disconnected();
   const auto event = s.client.poll_event();
@@ -127,12 +128,13 @@ TEST(XrcClient, AFailureWhoseEventTheBrokerTookWithItIsToldAllTheSame) {
 
 TEST(XrcClient, WhatLiesHereWhenUnregisterReturnsIsThrownAway) {
   Script s;
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
-  s.answer({.about = Ask::enlist, .state = State::rtr, .tgt = s.id});
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::unregister, .tgt = s.id}));
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id}));
+  s.answer({.about = RequestType::enlist, .state = State::rtr, .tgt = s.id});
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::unregister, .tgt = s.id}));
   const std::uint64_t number = s.sent().number;
   s.client.handle_message(s.now, emit(Event{s.id, EventKind::fatal, 0, 1}));
-  s.client.handle_message(s.now, emit(Answer{.number = number, .about = Ask::unregister, .tgt = s.id, .value = 2}));
+  s.client.handle_message(s.now,
+                          emit(Answer{.number = number, .about = RequestType::unregister, .tgt = s.id, .value = 2}));
   EXPECT_FALSE(s.client.poll_event());
   ASSERT_TRUE(s.client.poll_answer());  // of enlist
   EXPECT_EQ(s.client.poll_answer()->value, 3U);
@@ -140,8 +142,8 @@ TEST(XrcClient, WhatLiesHereWhenUnregisterReturnsIsThrownAway) {
 
 TEST(XrcClient, DeclaresAllThatItHas) {
   Script s;
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
-  s.answer({.about = Ask::enlist,
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id}));
+  s.answer({.about = RequestType::enlist,
             .flags = Answer::has_peer,
             .state = State::rtr,
             .tgt = s.id,
@@ -149,11 +151,11 @@ TEST(XrcClient, DeclaresAllThatItHas) {
             .peer = peer,
             .attributes = {7, 8, 0},
             .events = 2});
-  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::add_srq, .other = 9}));
-  s.answer({.about = Ask::add_srq});
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::add_srq, .other = 9}));
+  s.answer({.about = RequestType::add_srq});
   s.client.disconnected();
   s.join();
-  EXPECT_EQ(s.sent().ask, Ask::add_srq);
+  EXPECT_EQ(s.sent().ask, RequestType::add_srq);
   EXPECT_EQ(s.sent().events, 2U);  // there were two before it registered
   s.client.handle_message(s.now, emit(Event{s.id, EventKind::established, 0, 3}));
   s.client.disconnected();
@@ -161,9 +163,9 @@ TEST(XrcClient, DeclaresAllThatItHas) {
   EXPECT_EQ(s.client.phase(), Client::Phase::restoring);
   const Request queue = s.sent(), declared = s.sent();
   EXPECT_EQ(declared.value, 4711U);
-  EXPECT_EQ(queue.ask, Ask::add_srq);
+  EXPECT_EQ(queue.ask, RequestType::add_srq);
   EXPECT_EQ(queue.other, 9U);
-  EXPECT_EQ(declared.ask, Ask::restore);
+  EXPECT_EQ(declared.ask, RequestType::restore);
   EXPECT_EQ(declared.tgt, s.id);
   EXPECT_EQ(declared.state, State::rtr);
   EXPECT_EQ(declared.peer, peer);
@@ -192,16 +194,16 @@ TEST(XrcClient, ABrokerThatSpeaksNonsenseIsLeft) {
   Script s;
   s.client.handle_message(s.now, Bytes(50, 1));
   EXPECT_EQ(s.client.phase(), Client::Phase::refused);
-  EXPECT_EQ(refusal_of(s.client.ask(s.now, {.ask = Ask::query})), "bad_message");
+  EXPECT_EQ(refusal_of(s.client.ask(s.now, {.ask = RequestType::query})), "bad_message");
 }
 
 TEST(XrcClient, AsksForNoMoreThanItMay) {
   Client client({.requests_max = 2});
-  EXPECT_TRUE(client.ask(t0, {.ask = Ask::query}) && client.ask(t0, {.ask = Ask::query}));
-  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = Ask::query})), "no_memory");
+  EXPECT_TRUE(client.ask(t0, {.ask = RequestType::query}) && client.ask(t0, {.ask = RequestType::query}));
+  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = RequestType::query})), "no_memory");
   client.handle_deadline(t0 + 5s);
   EXPECT_EQ(client.poll_answer()->refusal, Refusal::timed_out);
-  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = Ask::query})), "ok");
+  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = RequestType::query})), "ok");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ using namespace kit;
 
 RegistryOptions second_epoch() { return {.epoch = 2, .recovery = 3s}; }
 constexpr TgtId old{0x800005, (1ULL << 32) + 5};
-Declared declared(State state = State::rtr) {
+DeclaredRegistration declared(State state = State::rtr) {
   return {.id = old, .state = state, .peer = peer, .attributes = {1, 2}, .events = 4};
 }
 
@@ -30,7 +30,7 @@ TEST(XrcRestore, FailuresThatOnlySomeHadHeardOfReachAll) {
   for (const bool first : {false, true}) {
     Bench b(second_epoch());
     const MemberId knows = b.join(1), missed = b.join(2);
-    Declared failed = declared(State::drain);
+    DeclaredRegistration failed = declared(State::drain);
     failed.why = EventKind::peer_gone;
     failed.reason = 6;
     ++failed.events;
@@ -116,7 +116,7 @@ TEST(XrcRestore, WhoSpeaksLaterHearsWhatTheOneThatLetGoKnew) {
   options.error_grace = 5s;
   Bench b(options);
   const MemberId early = b.join(1), late = b.join(2);
-  Declared failed = declared(State::error);
+  DeclaredRegistration failed = declared(State::error);
   failed.why = EventKind::fatal;
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, early, failed)), "ok");
   EXPECT_EQ(b.unregister(early, old), "ok");
@@ -141,8 +141,8 @@ TEST(XrcRestore, MembersOfTheEarlierEpochAreToldSo) {
 TEST(XrcRestore, WrongDeclarationsAreRefused) {
   Bench b(second_epoch());
   const MemberId p1 = b.join(1), p2 = b.join(2), elsewhere = b.join(3, other);
-  const auto restore = [&b](MemberId m, Declared d) { return refusal_of(b.registry.restore(b.now, m, d)); };
-  Declared d = declared();
+  const auto restore = [&b](MemberId m, DeclaredRegistration d) { return refusal_of(b.registry.restore(b.now, m, d)); };
+  DeclaredRegistration d = declared();
   d.id.generation = (2ULL << 32) + 7;
   EXPECT_EQ(restore(p1, d), "invalid");
   d = declared();
@@ -164,7 +164,7 @@ TEST(XrcRestore, OfOneNumberTheLatestQueuePairLives) {
   Bench b(second_epoch());
   const MemberId stale = b.join(1), current = b.join(2, other);
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, stale, declared())), "ok");
-  Declared later = declared();
+  DeclaredRegistration later = declared();
   ++later.id.generation;
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, current, later)), "ok");
   EXPECT_EQ(b.registrants(later.id), 1U);
@@ -174,7 +174,7 @@ TEST(XrcRestore, OfOneNumberTheLatestQueuePairLives) {
 
 TEST(XrcRestore, WhoHeardLessThanOthersIsToldThatEventsWereLost) {
   const auto heard = [](std::uint64_t events) {
-    Declared d = declared();
+    DeclaredRegistration d = declared();
     d.events = events;
     return d;
   };
@@ -223,7 +223,7 @@ TEST(XrcRestore, WhatIsDeclaredCountsAgainstTheUsersShare) {
   const auto member = b.registry.open(b.now, {.key = shared, .process = {.pid = 1, .uid = 7}});
   ASSERT_TRUE(member);
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, *member, declared())), "ok");
-  Declared second = declared();
+  DeclaredRegistration second = declared();
   second.id = {5, second.id.generation + 1};
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, *member, second)), "share_of_tgts");
 }

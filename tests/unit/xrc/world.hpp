@@ -66,7 +66,7 @@ class World {
   std::string said(Node& n, const Request& request) { return std::string(to_string(call(n, request).refusal)); }
 
   TgtId make(Node& n, std::optional<Peer> for_peer = {}) {
-    return call(n, {.ask = Ask::create,
+    return call(n, {.ask = RequestType::create,
                     .flags = static_cast<std::uint16_t>(for_peer ? Request::has_peer : 0),
                     .peer = for_peer.value_or(Peer{})})
         .tgt;
@@ -77,13 +77,13 @@ class World {
     EXPECT_EQ(modify(n, id, State::rtr, 2), "none");
     return id;
   }
-  std::string enlist(Node& n, TgtId id) { return said(n, {.ask = Ask::enlist, .tgt = id}); }
-  std::string unregister(Node& n, TgtId id) { return said(n, {.ask = Ask::unregister, .tgt = id}); }
+  std::string enlist(Node& n, TgtId id) { return said(n, {.ask = RequestType::enlist, .tgt = id}); }
+  std::string unregister(Node& n, TgtId id) { return said(n, {.ask = RequestType::unregister, .tgt = id}); }
   std::string modify(Node& n, TgtId id, State to, std::uint64_t digest) {
-    return said(n, {.ask = Ask::modify, .state = to, .tgt = id, .value = digest});
+    return said(n, {.ask = RequestType::modify, .state = to, .tgt = id, .value = digest});
   }
   std::string report(Node& n, TgtId id, EventKind kind) {
-    return said(n, {.ask = Ask::report, .kind = kind, .tgt = id});
+    return said(n, {.ask = RequestType::report, .kind = kind, .tgt = id});
   }
 
   void kill(Node& n) {
@@ -206,7 +206,7 @@ class World {
   }
   bool serve(Node& n) {
     bool moved = false;
-    if (rng_.below(2) == 0 && !n.up.empty() && server->takes_input(n.connection)) {
+    if (rng_.below(2) == 0 && !n.up.empty() && server->accepts_input(n.connection)) {
       server->handle_message(now, n.connection, n.up.front().octets,
                              n.up.front().with_file ? std::optional(n.file) : std::nullopt);
       n.up.pop_front();

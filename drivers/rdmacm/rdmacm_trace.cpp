@@ -115,7 +115,7 @@ void Rdmacm::trace_way(const Connection& c) {
   record(c, trace::Resolved{.local = c.local, .device = device, .gid = text});
 }
 
-void Rdmacm::trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce scarce, const Address& peer) {
+void Rdmacm::trace_refused(const Listener& l, rdma_cm_id& request, cm::ReachedLimit scarce, const Address& peer) {
   const trace::Scope scope = trace_of(l, peer);
   const auto device = device_for(request.verbs);
   const bool iwarp = device && (*device)->transport() == Transport::iwarp;
@@ -150,7 +150,7 @@ void Rdmacm::trace_event(const Connection& c, const cm::Event& event) {
   cm::trace_event(*c.trace, event, device);
 }
 
-void Rdmacm::tell(const Listener& l, cm::Event event) {
+void Rdmacm::push_event(const Listener& l, cm::Event event) {
   if (options_.trace != nullptr) cm::trace_event(trace_of(l, {}), event);
   core_->push(std::move(event));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "capture/rules/roce/by_place.hpp"
+#include "capture/rules/roce/psn_map.hpp"
 
 #include <gtest/gtest.h>
 

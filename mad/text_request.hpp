@@ -16,7 +16,7 @@ struct PathDefaults {
   Path apply(Path path) const;
 };
 
-struct Ask {
+struct TextRequest {
   Rpc rpc;
   Bytes body;
   std::optional<PathText> to;  ///< none: the port's subnet administration
@@ -29,6 +29,6 @@ Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults);
 
 /// Resolves the path, sends the request and returns the answer as octets. `what` must outlive the task. Errors: of
 /// both.
-Task<Reply<RawReply>> ask(Port& port, const Ask& what);
+Task<Reply<RawReply>> ask(Port& port, const TextRequest& what);
 
 }  // namespace parley::mad

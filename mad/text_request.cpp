@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "mad/ask.hpp"
+#include "mad/text_request.hpp"
 
 #include "mad/resolve.hpp"
 
@@ -41,7 +41,7 @@ Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults) {
   co_return to.spelt_out ? path : defaults.apply(path);
 }
 
-Task<Reply<RawReply>> ask(Port& port, const Ask& what) {
+Task<Reply<RawReply>> ask(Port& port, const TextRequest& what) {
   if (!what.to) co_return co_await port.raw(what.defaults.apply(port.sa_path()), what.rpc, what.body);
   Reply<Path> path = co_await resolve_text(port, *what.to, what.defaults);
   if (!path) co_return tl::unexpected(std::move(path.error()));

@@ -33,7 +33,7 @@ inline std::string numbers(const PlayResult& r) {
                      r.left_out ? ", left out" : "", r.partial ? ", partial" : "");
 }
 
-inline std::string told(const PlayResult& r) {
+inline std::string result_text(const PlayResult& r) {
   std::string out = "  " + numbers(r);
   for (const std::string& n : r.notes) out += "  " + n + "\n";
   if (!r.difference) return out;

@@ -4,7 +4,7 @@
 #include "xrc/message.hpp"
 
 namespace parley::xrc {
-namespace desk {
+namespace answers {
 
 inline Answer no(Refusal refusal) { return {.refusal = refusal}; }
 template <class T>
@@ -29,7 +29,7 @@ inline Answer of_view(const TgtView& v) {
           .events = v.events};
 }
 
-}  // namespace desk
+}  // namespace answers
 
 template <class Registry>
 class RequestHandler {
@@ -47,8 +47,8 @@ class RequestHandler {
   /// An answer with all that the member needs to declare the queue pair to another registry.
   Answer known(TgtId id, bool already) const {
     const auto view = registry_.glance(now_, member_, id);
-    if (!view) return desk::no(view);
-    Answer out = desk::of_view(*view);
+    if (!view) return answers::no(view);
+    Answer out = answers::of_view(*view);
     if (already) out.flags |= Answer::already;
     return out;
   }
@@ -56,67 +56,68 @@ class RequestHandler {
  private:
   Answer served(const Request& r) {
     switch (r.ask) {
-      case Ask::close: return desk::plain(registry_.close(now_, member_, (r.flags & Request::force) != 0));
-      case Ask::add_srq: return desk::plain(registry_.add_srq(member_, r.other));
-      case Ask::remove_srq: return desk::plain(registry_.remove_srq(member_, r.other));
-      case Ask::note_other: return desk::plain(registry_.note_other(member_, r.other));
-      case Ask::report:
-      case Ask::report_device:
-      case Ask::route: return said(r);
+      case RequestType::close: return answers::plain(registry_.close(now_, member_, (r.flags & Request::force) != 0));
+      case RequestType::add_srq: return answers::plain(registry_.add_srq(member_, r.other));
+      case RequestType::remove_srq: return answers::plain(registry_.remove_srq(member_, r.other));
+      case RequestType::note_other: return answers::plain(registry_.note_other(member_, r.other));
+      case RequestType::report:
+      case RequestType::report_device:
+      case RequestType::route: return handle_report(r);
       default: return of_tgt(r);
     }
   }
   /// Reports of a member's own device, and `route`. For a queue pair, the member must be registered with it.
-  Answer said(const Request& r) {
-    if (r.ask == Ask::report_device) {
-      if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed) return desk::no(Refusal::invalid);
+  Answer handle_report(const Request& r) {
+    if (r.ask == RequestType::report_device) {
+      if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed)
+        return answers::no(Refusal::invalid);
       registry_.report_device(now_, member_, r.kind, r.reason);
-      return desk::yes();
+      return answers::yes();
     }
-    if (const auto known = registry_.glance(now_, member_, r.tgt); !known) return desk::no(known);
-    if (!registry_.is_registered(member_, r.tgt)) return desk::no(Refusal::not_registered);
-    if (r.ask == Ask::route) {
+    if (const auto known = registry_.glance(now_, member_, r.tgt); !known) return answers::no(known);
+    if (!registry_.is_registered(member_, r.tgt)) return answers::no(Refusal::not_registered);
+    if (r.ask == RequestType::route) {
       const auto route = registry_.route(r.tgt, r.other);
-      return route ? Answer{.value = static_cast<std::uint64_t>(*route)} : desk::no(route);
+      return route ? Answer{.value = static_cast<std::uint64_t>(*route)} : answers::no(route);
     }
-    if (r.kind == EventKind::killed) return desk::no(Refusal::not_permitted);
-    return desk::plain(registry_.report(now_, r.tgt, r.kind, r.reason));
+    if (r.kind == EventKind::killed) return answers::no(Refusal::not_permitted);
+    return answers::plain(registry_.report(now_, r.tgt, r.kind, r.reason));
   }
   Answer of_tgt(const Request& r) {
     const std::optional<Peer> peer = (r.flags & Request::has_peer) != 0 ? std::optional(r.peer) : std::nullopt;
     switch (r.ask) {
-      case Ask::create: {
+      case RequestType::create: {
         const auto made = registry_.create(
             now_, member_, {.peer = peer, .qpn = r.tgt.qpn, .reserve = (r.flags & Request::reserve) != 0});
-        return made ? known(made->id, made->existing) : desk::no(made);
+        return made ? known(made->id, made->existing) : answers::no(made);
       }
-      case Ask::publish: {
+      case RequestType::publish: {
         const auto id = registry_.publish(now_, member_, r.tgt, r.other);
-        return id ? Answer{.state = State::reset, .tgt = *id} : desk::no(id);
+        return id ? Answer{.state = State::reset, .tgt = *id} : answers::no(id);
       }
-      case Ask::enlist: {
+      case RequestType::enlist: {
         const auto joined = registry_.enlist(now_, member_, r.tgt);
-        return joined ? known(joined->id, joined->already) : desk::no(joined);
+        return joined ? known(joined->id, joined->already) : answers::no(joined);
       }
-      case Ask::unregister: {
+      case RequestType::unregister: {
         const auto purged = registry_.unregister(now_, member_, r.tgt);
-        return purged ? Answer{.tgt = r.tgt, .value = *purged} : desk::no(purged);
+        return purged ? Answer{.tgt = r.tgt, .value = *purged} : answers::no(purged);
       }
-      case Ask::modify: {
+      case RequestType::modify: {
         const auto done = registry_.modify(now_, member_, r.tgt, r.state, r.value);
-        if (!done) return desk::no(done);
+        if (!done) return answers::no(done);
         if (!*done) changed_ = r.tgt;
         return known(r.tgt, *done);
       }
-      case Ask::query: {
+      case RequestType::query: {
         const auto view = registry_.glance(now_, member_, r.tgt);
-        return view ? desk::of_view(*view) : desk::no(view);
+        return view ? answers::of_view(*view) : answers::no(view);
       }
-      case Ask::find: {
+      case RequestType::find: {
         const auto id = registry_.find(member_, r.peer);
-        return id ? Answer{.tgt = *id} : desk::no(id);
+        return id ? Answer{.tgt = *id} : answers::no(id);
       }
-      case Ask::restore: {
+      case RequestType::restore: {
         const auto joined = registry_.restore(now_, member_,
                                               {.id = r.tgt,
                                                .state = r.state,
@@ -125,9 +126,9 @@ class RequestHandler {
                                                .why = r.kind,
                                                .reason = r.reason,
                                                .events = r.events});
-        return joined ? known(joined->id, joined->already) : desk::no(joined);
+        return joined ? known(joined->id, joined->already) : answers::no(joined);
       }
-      default: return desk::no(Refusal::unsupported);
+      default: return answers::no(Refusal::unsupported);
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "drivers/xrcshm/doorman.hpp"
+#include "drivers/xrcshm/bell_waiter.hpp"
 
 #include <sys/eventfd.h>
 
@@ -18,7 +18,7 @@ BellWaiter::BellWaiter(std::shared_ptr<Segment> segment, std::uint64_t member)
 std::unique_ptr<BellWaiter> BellWaiter::make(std::shared_ptr<Segment> segment, std::uint64_t member) {
   std::unique_ptr<BellWaiter> made(new BellWaiter(std::move(segment), member));
   if (made->rung_.fd < 0 || made->ready_ == nullptr || !made->ready_->add(made->rung_.fd)) return nullptr;
-  made->thread_ = quiet_thread([doorman = made.get()] { doorman->run(); });
+  made->thread_ = quiet_thread([waiter = made.get()] { waiter->run(); });
   return made->thread_.joinable() ? std::move(made) : nullptr;
 }
 
