@@ -32,7 +32,7 @@ Json finding_json(const mad::Topology& topology, const mad::TopologyFinding& fin
 }
 
 /// Appends the findings of counters to those of links.
-void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
+void read_counters(MadSession& session, DiscoveredSubnet& subnet, const CheckArgs& args,
                    std::vector<mad::TopologyFinding>& findings, CounterTally& tally, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
   const StopSignals signals;
@@ -54,8 +54,8 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
   if (ran && tally.cut) subnet.cut_by = "interrupted";
 }
 
-int print_findings(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings, const CounterTally& tally,
-                   bool no_counters, Output& out) {
+int print_findings(const DiscoveredSubnet& subnet, const std::vector<mad::TopologyFinding>& findings,
+                   const CounterTally& tally, bool no_counters, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
   for (const mad::TopologyFinding& finding : findings) {
     out.text(fmt::format("error  {}: {}", mad::port_text(topology, finding.node, finding.port), finding.text));
@@ -83,7 +83,7 @@ int run_check(const CheckArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   mad::DiscoverOptions options;
   options.jobs_max = std::size_t{args.mad.window} * 4;
-  Subnet subnet = discover_subnet(**session, options, out);
+  DiscoveredSubnet subnet = discover_subnet(**session, options, out);
   if (subnet.found.topology.nodes().empty())
     return out.error(Exit::environment, subnet.cut_by.empty() ? "the local port does not answer" : subnet.cut_by);
   auto findings = mad::check_links(subnet.found.topology);

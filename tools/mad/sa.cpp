@@ -235,7 +235,7 @@ int run_sa(SaArgs& args, Output& out) {
     return out.error(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
   bool good = true;
   if (args.all_pairs) {
-    const Subnet subnet = discover_subnet(**session, {}, out);
+    const DiscoveredSubnet subnet = discover_subnet(**session, {}, out);
     if (!subnet.cut_by.empty())
       return out.error(Exit::failed, fmt::format("discovery was incomplete: {}", subnet.cut_by));
     good = print_doubts(subnet, out);

@@ -26,8 +26,8 @@ void CommandProgress::clear() {
   if (progress_) progress_->clear();
 }
 
-Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out) {
-  Subnet subnet;
+DiscoveredSubnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out) {
+  DiscoveredSubnet subnet;
   if (!session.has_smps()) {
     subnet.cut_by = "RoCE has no subnet management to query";
     return subnet;
@@ -48,7 +48,7 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
   return subnet;
 }
 
-std::vector<std::string> doubts_about(const Subnet& subnet) {
+std::vector<std::string> doubts_about(const DiscoveredSubnet& subnet) {
   const mad::Discovery& found = subnet.found;
   std::vector<std::string> out;
   if (found.lost > 0)
@@ -63,7 +63,7 @@ std::vector<std::string> doubts_about(const Subnet& subnet) {
   return out;
 }
 
-bool print_doubts(const Subnet& subnet, Output& out) {
+bool print_doubts(const DiscoveredSubnet& subnet, Output& out) {
   const auto doubts = doubts_about(subnet);
   for (const std::string& doubt : doubts) out.note(doubt);
   return doubts.empty();
@@ -78,7 +78,7 @@ std::string summary_text(const mad::Topology& topology) {
                      counted(topology.links(), "link"));
 }
 
-Json summary_json(const Subnet& subnet) {
+Json summary_json(const DiscoveredSubnet& subnet) {
   using wire::mad::NodeType;
   const mad::Topology& topology = subnet.found.topology;
   return {{"event", "summary"},

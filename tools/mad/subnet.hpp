@@ -23,19 +23,19 @@ class CommandProgress {
   std::optional<Progress> progress_;
 };
 
-struct Subnet {
+struct DiscoveredSubnet {
   mad::Discovery found;
   std::string cut_by;  ///< why the discovery is incomplete; empty: it is complete
 };
 /// If the transport fails, returns what was found before.
-Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out);
+DiscoveredSubnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out);
 /// Why a complete discovery is doubtful, a sentence each; empty: it is not.
-std::vector<std::string> doubts_about(const Subnet& subnet);
+std::vector<std::string> doubts_about(const DiscoveredSubnet& subnet);
 /// Prints them to standard error. Returns false if there are any.
-bool print_doubts(const Subnet& subnet, Output& out);
+bool print_doubts(const DiscoveredSubnet& subnet, Output& out);
 /// "54 switches, 648 channel adapters, 1296 links"
 std::string summary_text(const mad::Topology& topology);
 /// {"event": "summary", ...} without the keys that a command adds.
-Json summary_json(const Subnet& subnet);
+Json summary_json(const DiscoveredSubnet& subnet);
 
 }  // namespace parley::tools

@@ -162,7 +162,7 @@ class Top {
 int run_top(const TopArgs& args, Output& out) {
   auto session = MadSession::open(args.mad, out);
   if (!session) return out.error(session.error().exit, session.error().text);
-  const Subnet subnet = discover_subnet(**session, {}, out);
+  const DiscoveredSubnet subnet = discover_subnet(**session, {}, out);
   if (!subnet.cut_by.empty()) return out.error(Exit::environment, subnet.cut_by);
   std::vector<CounterPlace> places = ports_with_counters(subnet.found.topology);
   if (places.empty())

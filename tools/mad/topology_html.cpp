@@ -54,7 +54,7 @@ addEventListener('hashchange',open);open();
 
 class Page {
  public:
-  Page(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings,
+  Page(const DiscoveredSubnet& subnet, const std::vector<mad::TopologyFinding>& findings,
        const std::function<void(std::string_view)>& take)
       : subnet_(subnet), topology_(subnet.found.topology), findings_(findings), take_(take) {
     for (const mad::TopologyFinding& finding : findings) {
@@ -263,7 +263,7 @@ class Page {
     }
   }
 
-  const Subnet& subnet_;
+  const DiscoveredSubnet& subnet_;
   const Topology& topology_;
   const std::vector<mad::TopologyFinding>& findings_;
   const std::function<void(std::string_view)>& take_;
@@ -272,7 +272,7 @@ class Page {
 
 }  // namespace
 
-void topology_page(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings,
+void topology_page(const DiscoveredSubnet& subnet, const std::vector<mad::TopologyFinding>& findings,
                    const draw::Provenance& report, const std::function<void(std::string_view)>& take) {
   Page(subnet, findings, take).write(report);
 }

@@ -13,7 +13,7 @@ namespace parley::tools {
 /// Switches beyond this number are not drawn, but are in the tables.
 inline constexpr std::size_t drawn_switches_max = 400;
 
-void topology_page(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings,
+void topology_page(const DiscoveredSubnet& subnet, const std::vector<mad::TopologyFinding>& findings,
                    const draw::Provenance& report, const std::function<void(std::string_view)>& take);
 
 }  // namespace parley::tools

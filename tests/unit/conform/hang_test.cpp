@@ -4,7 +4,7 @@
 #include "conform/core/judge.hpp"
 #include "kit.hpp"
 
-namespace parley::conform {
+namespace parley::conform::hang_test {
 namespace {
 
 using namespace kit;
@@ -205,4 +205,4 @@ TEST(ConformHang, AnInterruptedRunEndsInTheMiddleOfACaseAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace parley::conform
+}  // namespace parley::conform::hang_test

@@ -8,6 +8,7 @@
 namespace parley::mpa::startup_split_test {
 namespace {
 using namespace kit;
+using kit::to_hex;
 
 struct Stream {
   std::string name;
