@@ -71,7 +71,7 @@ class Climb:
 
     def __init__(self, rung, folder):
         self.rung = rung
-        self.port, self.copy = free_port(), os.path.join(folder, "copy")
+        self.folder, self.port, self.copy = folder, free_port(), os.path.join(folder, "copy")
         self.interfaces = Interfaces() if rung.interfaces else None
         self.names = {"a": self.server_name(), "p": self.port, "from": os.path.join(HERE, "rungs.py"), "to": self.copy}
         self.processes = []
@@ -90,7 +90,7 @@ class Climb:
     def begin(self, n, words):
         where = self.interfaces.inside() if self.interfaces else ()
         process = subprocess.Popen([*where, PARLEY, "run", "-a", self.own_address(n), *self.rung.under, *(word.format(**self.names) for word in words)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, cwd=self.folder,
                                    env=os.environ | dict(word.split("=", 1) for word in self.rung.env))
         self.processes.append(process)
         return process
