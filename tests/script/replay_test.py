@@ -291,7 +291,7 @@ class Words(Replay):
                 ((RPING, "--role", "responder", "--against", "sim:parley", "--listen", "127.0.0.1:0"), 2, "exclude"),
                 ((RPING, "--role", "initiator", "--against", "sim:nobody"), 2, "not a simulated peer"),
                 ((RPING, "--role", "initiator", "--against", "sim:parley", "--speed", "fast"), 2, "is not a speed"),
-                ((RPING, "--role", "initiator", "--against", "sim:parley"), 3, "say which with --connection"),
+                ((RPING, "--role", "initiator", "--against", "sim:parley"), 3, "choose one with --connection"),
                 ((RPING, "-n", 99, "--role", "initiator", "--against", "sim:parley"), 3, "there is no connection 99"),
                 (("/no/such/file", "--role", "initiator", "--against", "sim:parley"), 3, "cannot read")):
             self.refused(run("replay", *words), code, text)

@@ -402,7 +402,7 @@ TEST(CaptureNegotiation, ALongMessageIsPassedOver) {
   EXPECT_EQ(n.judgement.standing, Standing::passed);
   EXPECT_EQ(n.from_initiator.messages, 3u);
   ASSERT_EQ(n.findings.size(), 1u);
-  EXPECT_THAT(n.findings[0].text, HasSubstr("a message of 70000 octets; at most 65536"));
+  EXPECT_THAT(n.findings[0].text, HasSubstr("a message of 70000 octets; a session accepts at most 65536"));
 }
 
 TEST(CaptureNegotiation, StandsBesideMpaInOneFileAndOneVerdict) {

@@ -56,7 +56,7 @@ TEST(CmArguments, MpaOptionsAreNamed) {
       {"timeouts.rtr is -1 ns", {.timeouts = {.rtr = -1ns}}},
       {"timeouts.first_fpdu is -1 ns", {.timeouts = {.first_fpdu = -1ns}}},
       {"rtr is frame and revision is 2", {.revision = 2, .rtr = mpa::Rtr::frame}, true, false},
-      {"rtr_fallback is frame", {.rtr_fallback = mpa::Rtr::frame}, true, false},
+      {"rtr_fallback must not be frame", {.rtr_fallback = mpa::Rtr::frame}, true, false},
       {"rtr_accept is empty", {.rtr_accept = {}}, false, true},
       {"rtr_accept is read alone, and ird and ird_max are 0",
        {.rtr_accept = {.read = true}, .ird_max = 0},

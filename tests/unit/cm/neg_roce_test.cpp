@@ -303,7 +303,7 @@ TEST(NegRoce, ItsParametersAreThoseOfTheManual) {
             "toward: roce: the IP address to choose the GID for; otherwise the peer's\n"
             "psn: first packet sequence number; of roce 0: a random one\n"
             "qkey: Q_Key, of UD; of roce 0: 0x11111111\n"
-            "length: length of memory; roce: so much is registered, and the peer told of it\n");
+            "length: length of memory; roce: so much is registered and advertised to the peer\n");
 }
 
 }  // namespace

@@ -402,7 +402,7 @@ TEST(NegSession, EachBrokenRuleIsNamed) {
   const std::initializer_list<Case> cases = {
       {{octets("GET / HTTP/1.1\r\n")},
        "the peer speaks another protocol: 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a ('GET / HTTP/1.1..')"},
-      {{version}, "not supported by this provider or peer: the message has version 2; this side knows 1"},
+      {{version}, "not supported by this provider or peer: the message has version 2; this side supports 1"},
       {{type}, "the octets do not form what the protocol prescribes: the message has type 9"},
       {{hello, stage}, "the octets do not form what the protocol prescribes: the message has stage 4"},
       {{reserved}, "the octets do not form what the protocol prescribes: reserved bits are set: flags 0, reserved 256"},

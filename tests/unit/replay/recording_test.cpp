@@ -156,7 +156,7 @@ TEST(ReplayRecording, WhatIsNoRecordingIsRefusedInOneLine) {
   http.open().send(0, Bytes{'G', 'E', 'T', ' ', '/', '\r', '\n'}).close();
   EXPECT_NE(read_recording(file_of(http.frames), 0).error().find("no MPA connection"), std::string::npos);
   const Bytes many = read_file(capture_path("siw_probe_startup"));
-  EXPECT_NE(read_recording(many, 0).error().find("say which with --connection"), std::string::npos);
+  EXPECT_NE(read_recording(many, 0).error().find("choose one with --connection"), std::string::npos);
   EXPECT_NE(read_recording(many, 1000).error().find("there is no connection 1000"), std::string::npos);
 }
 

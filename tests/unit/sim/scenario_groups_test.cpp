@@ -113,7 +113,7 @@ TEST(ScenarioGroups, MembersAndSendersAreHostsWithOneNicOfRoce) {
 
 TEST(ScenarioGroups, WhatCannotBeIsRefused) {
   EXPECT_THAT(errors_with("messages = 30", "octets = 7"),
-              ElementsAre("x.toml:24:1: octets: write 8 or more: that tells one datagram from another"));
+              ElementsAre("x.toml:24:1: octets: write 8 or more, so that datagrams differ"));
   EXPECT_THAT(errors_with("messages = 30", "octets = 1025"),
               ElementsAre("x.toml:24:1: octets: a datagram is one packet, and those of 'a' have at most 1024 octets: "
                           "hca = { mtu = ... }"));

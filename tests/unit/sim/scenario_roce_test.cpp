@@ -132,7 +132,7 @@ TEST(ScenarioRoce, HasLimitsOfItsOwn) {
   EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "ack_delay = \"11ms\""), ElementsAre(HasSubstr("ack_delay")));
 }
 
-// The line is that of the key, and what is allowed stands beside it.
+// The line is that of the key, and what is allowed is next to it.
 TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
   const auto of_b = [](std::string_view hca) { return refusals_with("resend_first = \"10ms\"", hca); };
   for (const std::string_view word : {"mra", "retry_after", "refuse", "drop"})
@@ -163,7 +163,7 @@ TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
   EXPECT_THAT(of_b("offer_retry_after = true"), IsEmpty()) << "b asks for no connection";
   EXPECT_THAT(refusals_with("name = \"a\"\nengine = \"roce\"",
                             "name = \"a\"\nengine = \"roce\"\nhca = { offer_retry_after = true }"),
-              ElementsAre("x.toml:17:1: private_data: 56 octets, at most 48 fit into a REQ (IBA Annex A11) beside the "
+              ElementsAre("x.toml:17:1: private_data: 56 octets, at most 48 fit into a REQ (IBA Annex A11) in addition to the "
                           "offer of offer_retry_after"));
 }
 

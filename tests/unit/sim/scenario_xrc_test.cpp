@@ -83,7 +83,7 @@ TEST(ScenarioXrc, WhatItCannotDoIsRefusedWithItsLine) {
   EXPECT_THAT(errors_of(more("close = \"responder\"\n")),
               ElementsAre("x.toml:19:1: close: not allowed with XRC: only the initiator disconnects. Remove it"));
   EXPECT_THAT(errors_of(more("expect = \"rejected\"\n")),
-              ElementsAre(HasSubstr("x.toml:19:1: expect: the service of an XRC node rejects nobody")));
+              ElementsAre(HasSubstr("x.toml:19:1: expect: the service of an XRC node never rejects")));
   EXPECT_THAT(errors_of(with("processes = 3", "processes = 17")),
               testing::Contains(HasSubstr("processes: the number 17 is not a whole number in 1..16")));
   for (const char* line : {"accept_after = \"1ms\"", "reject = true", "private_data = \"x\""})

@@ -73,7 +73,7 @@ TEST(FrameReaderWords, EnhancedDataIsNotPrivateData) {  // RFC 6581 §6
 }
 
 TEST(FrameReaderWords, OctetsThatAreNoStartupFrameAreShown) {
-  EXPECT_EQ(read_of(Wanted::startup, Bytes(24, 0x47)).text().substr(0, 46),
+  EXPECT_EQ(read_of(Wanted::startup, Bytes(24, 0x47)).text().substr(0, 49),
             "octets that are not a frame: no startup frame [47");
   EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}).text(), "silence [4d 50 41]");
   EXPECT_EQ(read_of(Wanted::startup, Bytes{'M', 'P', 'A'}, StreamEnd::fin).text(), "FIN [4d 50 41]");

@@ -278,7 +278,7 @@ TEST(MadReader, TellsOfLengthsThatContradictEachOther) {
   Taken taken = on_link(at_lid(5), query);
   taken.octets[16 + 5] += 1;
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
-  EXPECT_EQ(reader.why(), "frame 9, octet 16: the LRH says 292 octets, and the packet has 290");
+  EXPECT_EQ(reader.why(), "frame 9, octet 16: the LRH's length is 292 octets, but the packet has 290");
   taken = on_link(at_gid(5), query);
   taken.octets[16 + 8 + 5] -= 4;
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
@@ -286,7 +286,7 @@ TEST(MadReader, TellsOfLengthsThatContradictEachOther) {
   taken = on_link(at_lid(5), query);
   taken.octets[10] = taken.octets[11] = 0;
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
-  EXPECT_EQ(reader.why(), "frame 9, octet 10: an ERF record of 0 octets has no room for its head");
+  EXPECT_EQ(reader.why(), "frame 9, octet 10: an ERF record of 0 octets is too short for its header");
   taken = over_roce(datagram(query));
   taken.octets.resize(taken.octets.size() - 10);
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
@@ -491,7 +491,7 @@ TEST_F(MadDecode, TellsOfDamageAndReadsOn) {
       all[5],
       (nlohmann::json{
           {"event", "decoded"}, {"packets", 5}, {"datagrams", 3}, {"tables", 0}, {"damaged", 2}, {"unreadable", 2}}));
-  EXPECT_NE(said.err.find("frame 4, octet 16: the LRH says"), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("frame 4, octet 16: the LRH's length"), std::string::npos) << said.err;
   EXPECT_NE(decode({"--read", path}).out.find("\ndamaged: 106 of its 256 octets"), std::string::npos);
 }
 

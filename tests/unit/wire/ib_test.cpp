@@ -319,7 +319,7 @@ TEST(WireRoce, WhatIsNotRoceIsRefused) {
   EXPECT_EQ(refusal(0x0800, with(0, 0x46)), "RoCEv2 allows no IPv4 options (first octet 70)");
   EXPECT_EQ(refusal(0x0800, with(23, 0xB8)), "a datagram to UDP port 4792 is not RoCE, whose port is 4791");
   EXPECT_EQ(refusal(0x0800, with(25, 7)), "a UDP datagram cannot have 7 octets");
-  EXPECT_EQ(refusal(0x0800, with(3, 0x31)), "IPv4 says 49 octets, UDP 48");
+  EXPECT_EQ(refusal(0x0800, with(3, 0x31)), "the IPv4 length is 49 octets, the UDP length 48");
   EXPECT_EQ(RoceHeader::parse(0x0800, with(9, 6)).error(), Errc::unsupported);
   EXPECT_EQ(RoceHeader::parse(0x0800, with(7, 1)).error(), Errc::unsupported);
   for (std::size_t size = 0; size < frame.size(); ++size)
@@ -330,7 +330,7 @@ TEST(WireRoce, WhatIsNotRoceIsRefused) {
   EXPECT_EQ(refusal(0x86DD, wrong), "the version is 4, not 6");
   wrong = v6;
   wrong[5] = 0x1D;
-  EXPECT_EQ(refusal(0x86DD, wrong), "IPv6 says 29 octets, UDP 28");
+  EXPECT_EQ(refusal(0x86DD, wrong), "the IPv6 length is 29 octets, the UDP length 28");
   EXPECT_EQ(RoceHeader::parse(PARLEY_ROCE_ETHERTYPE, v6).error(), Errc::unsupported);  // no GRH: its next header is UDP
   for (std::size_t size = 0; size < v6.size(); ++size)
     EXPECT_EQ(RoceHeader::parse(0x86DD, ConstBytes(v6).first(size)).error(), Errc::truncated) << size;
