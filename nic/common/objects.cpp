@@ -72,8 +72,8 @@ Result<void> MrTable::check_room() const {
 }
 
 std::uint32_t MrTable::take_slot(Kind kind) {
-  std::vector<std::uint32_t>&own = kind == Kind::region ? free_ : free_windows_,
-  &other = kind == Kind::region ? free_windows_ : free_;
+  auto& own = kind == Kind::region ? free_ : free_windows_;
+  auto& other = kind == Kind::region ? free_windows_ : free_;
   const bool full = slots_.size() > mr_max;
   return own.empty() && full ? nic::take_slot(slots_, other) : nic::take_slot(slots_, own, other);
 }
