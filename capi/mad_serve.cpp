@@ -60,6 +60,10 @@ ConstBytes view_of(const parley_mad_response& r) {
 
 /// The answer in `out`, as Port::post() takes it.
 int make_table(ConstBytes request, const parley_mad_response& r, Bytes& out) {
+  constexpr std::uint32_t record_max = 0xFFFF * 8;  // IBA §15.2.1.1: AttributeOffset has 16 bits
+  if (r.body_length > mad::rmpp::message_max)
+    return wrong(
+        fmt::format("body_length is {}; a message has at most {} octets", r.body_length, mad::rmpp::message_max));
   if (request[1] != static_cast<std::uint8_t>(MgmtClass::subn_adm)) {
     out = mad::long_reply(request, view_of(r));
     return 0;
@@ -67,6 +71,12 @@ int make_table(ConstBytes request, const parley_mad_response& r, Bytes& out) {
   if (r.record_size == 0 ? r.body_length != 0 : r.body_length % r.record_size != 0)
     return wrong(
         fmt::format("body_length is {}, no multiple of record_size, which is {}", r.body_length, r.record_size));
+  if (r.record_size > record_max)
+    return wrong(fmt::format("record_size is {}; a record has at most {} octets", r.record_size, record_max));
+  const std::uint64_t step = (std::uint64_t{r.record_size} + 7) / 8 * 8;
+  if (r.record_size != 0 && r.body_length / r.record_size * step > mad::rmpp::message_max)
+    return wrong(fmt::format("the records have {} octets, each at a multiple of 8; a message has at most {}",
+                             r.body_length / r.record_size * step, mad::rmpp::message_max));
   out = mad::table_reply(request, view_of(r), std::max<std::size_t>(r.record_size, 1));
   return 0;
 }

@@ -191,8 +191,11 @@ PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
   // Programs free the memory next, whatever this returns. So the device must not access it any more, unless the program
   // keeps a memory window bound to it.
   const auto done = of(mr->context).engine->with([&](auto& nic) { return nic.withdraw_mr(mr->lkey); });
-  if (!done && done.error().code() == parley::Errc::wrong_state)
-    return refused("ibv_dereg_mr", EBUSY, words_of(done.error()).c_str());
+  if (!done && done.error().code() == parley::Errc::wrong_state) {
+    // Also without PARLEY_VERBS_LOG: the device may still write to memory that the program frees.
+    print_line("ibv_dereg_mr", words_of(done.error()));
+    return errno = EBUSY;
+  }
   if (!done) return outcome("ibv_dereg_mr", done);
   delete static_cast<Mr*>(mr);
   return 0;

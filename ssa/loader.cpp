@@ -129,6 +129,7 @@ Result<void> Loader::take_begin(const Message& message) {
   if (base_ != nullptr && compare(epoch_, base_->epoch()) == EpochOrder::older)
     return fail(Errc::wrong_state, "the parent's database has the counter {a}, behind ours, which has {b}",
                 epoch_.counter, base_->epoch().counter);
+  if (const auto checked = check_newest(); !checked) return checked;
   since_ = since.counter;
   if (since == Epoch{}) return {};
   if (!since.is_valid() || since.incarnation != epoch_.incarnation || since.counter > epoch_.counter ||
@@ -138,6 +139,19 @@ Result<void> Loader::take_begin(const Message& message) {
   if (base_ == nullptr || base_->epoch().incarnation != since.incarnation || base_->epoch().counter < since.counter)
     return fail(Errc::wrong_state, "these are changes since counter {a}, which this node does not have: load the whole",
                 since.counter);
+  return {};
+}
+
+/// Otherwise one lie about the counter makes every right version older than the node's.
+Result<void> Loader::check_newest() const {
+  if (options_.newest == Epoch{}) return {};
+  const EpochOrder order = compare(epoch_, options_.newest);
+  if (order == EpochOrder::newer)
+    return fail(Errc::wrong_state, "the parent's database has the counter {a}, and the master's newest has {b}",
+                epoch_.counter, options_.newest.counter);
+  if (order == EpochOrder::unrelated)
+    return fail(Errc::wrong_state, "the parent's database is of incarnation {a}, and the master's of {b}",
+                epoch_.incarnation, options_.newest.incarnation);
   return {};
 }
 
@@ -163,7 +177,7 @@ Result<void> Loader::take_table(const Message& message) {
     return fail(Errc::no_space, "the database has more than {a} octets, the most that this node takes",
                 shown(options_.octets_max));
   if (since_ != 0)
-    if (const auto checked = check_delta_table(def, blocks, area); !checked) return checked;
+    if (const auto checked = check_delta_table(def, changed, blocks, area); !checked) return checked;
   TableData data = since_ != 0 ? base_->tables()[index] : TableData{};
   data.blocks.resize(blocks);
   data.segments.resize((std::size_t{area} + segment_octets - 1) / segment_octets);
@@ -175,11 +189,15 @@ Result<void> Loader::take_table(const Message& message) {
 }
 
 /// Tables only grow between two versions of which one has a delta to the other.
-Result<void> Loader::check_delta_table(const TableDef& def, std::size_t blocks, std::size_t area) const {
+Result<void> Loader::check_delta_table(const TableDef& def, std::uint32_t changed, std::size_t blocks,
+                                       std::size_t area) const {
   const std::size_t index = tables_.size();
   if (base_->tables().size() != table_count_ || base_->schema().tables[index] != def)
     return fail(Errc::malformed, "the changes have another table {a} than the database that they change", shown(index));
   const TableData& before = base_->tables()[index];
+  if (changed < before.changed)
+    return fail(Errc::malformed, "table {a} of the changes changed in epoch {b}, before that of the node", shown(index),
+                changed);
   if (blocks >= before.blocks.size() && area >= before.area_octets()) return {};
   return fail(Errc::malformed, "the changes make table {a} smaller: {b} blocks", shown(index), shown(blocks));
 }
@@ -250,15 +268,21 @@ Result<void> Loader::take_segment(const Message& message) {
   return {};
 }
 
+/// All parts are there, and none changed after its table: a stream of changes leaves out the tables that did not change.
 Result<void> Loader::check_parts() const {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    for (std::size_t i = 0; i < tables_[t].blocks.size(); ++i)
-      if (tables_[t].blocks[i] == nullptr)
-        return fail(Errc::malformed, "block {a} of table {b} is missing", shown(i), shown(t));
+    for (std::size_t i = 0; i < tables_[t].blocks.size(); ++i) {
+      const Block* block = tables_[t].blocks[i].get();
+      if (block == nullptr) return fail(Errc::malformed, "block {a} of table {b} is missing", shown(i), shown(t));
+      if (block->changed > tables_[t].changed)
+        return fail(Errc::malformed, "block {a} of table {b} changed after its table", shown(i), shown(t));
+    }
     for (std::size_t i = 0; i < tables_[t].segments.size(); ++i) {
       const Segment* segment = tables_[t].segments[i].get();
       if (segment == nullptr || segment->octets.size() != segment_size(t, i))
         return fail(Errc::malformed, "segment {a} of table {b} is missing", shown(i), shown(t));
+      if (segment->changed > tables_[t].changed)
+        return fail(Errc::malformed, "segment {a} of table {b} changed after its table", shown(i), shown(t));
     }
   }
   return {};
@@ -296,6 +320,9 @@ Result<void> Loader::take_end(const Message& message) {
   auto loaded = std::make_shared<const Snapshot>(std::move(schema), epoch_, floor_, std::move(tables_));
   if (loaded->digest() != digest)
     return fail(Errc::crc_mismatch, "the database is not what its master published: its digest is another");
+  if (base_ != nullptr && base_->epoch() == epoch_ && base_->digest() != digest)
+    return fail(Errc::crc_mismatch, "the database has the epoch of ours, which has the counter {a}, and another digest",
+                epoch_.counter);
   loaded_ = std::move(loaded);
   ended_ = true;
   return {};

@@ -11,6 +11,9 @@ namespace parley::ssa {
 
 struct LoadOptions {
   std::size_t octets_max = std::size_t{1} << 30;  ///< of the whole database; a larger one is refused before it is read
+  /// The epoch of the master's newest version, as SsaParent has it. The loader refuses a stream with a newer epoch or of
+  /// another master. {0, 0}: the loader believes the epoch of the stream.
+  Epoch newest;
 };
 
 class Loader {
@@ -21,7 +24,8 @@ class Loader {
 
   /// Takes the next octets of the stream, cut anywhere. True: take() has the new snapshot. Errors, after which the loader
   /// returns the same error for ever: crc_mismatch; malformed; extra_octets (after the end); no_space (octets_max);
-  /// wrong_state (the stream is a delta to a version that the node does not have, or older than the node's version).
+  /// wrong_state (the stream is a delta to a version that the node does not have, older than the node's version, or newer
+  /// than the master's).
   Result<bool> feed(ConstBytes octets);
   /// The new snapshot; null before feed() returned true.
   SnapshotPtr take() { return std::move(loaded_); }
@@ -44,7 +48,9 @@ class Loader {
   Result<void> take_block(const Message& message);
   Result<void> take_segment(const Message& message);
   Result<void> take_end(const Message& message);
-  Result<void> check_delta_table(const TableDef& def, std::size_t blocks, std::size_t area) const;
+  Result<void> check_delta_table(const TableDef& def, std::uint32_t changed, std::size_t blocks,
+                                 std::size_t area) const;
+  Result<void> check_newest() const;
   Result<void> check_changed(std::uint32_t changed) const;
   Result<void> check_order(const Message& message, std::uint32_t index);
   Result<void> check_parts() const;

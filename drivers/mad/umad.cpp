@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <bitset>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,7 @@ using wire::mad::MgmtClass;
 constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;  // for sending
 constexpr std::size_t kept_octets_max = 1 << 20;                // largest buffer that is kept for the next message
 constexpr std::size_t refused_max = 1024;
+constexpr unsigned methods_end = 128;  // answers are to the methods below
 constexpr int first_unreal_fd = 1024;  // ibsim's preloaded library: not a descriptor of the system
 
 struct CaNames {
@@ -172,7 +174,8 @@ class Umad final : public mad::Transport {
   bool wants_to_send_ = false;
   Recheck recheck_;
   unsigned looks_ = 0;
-  std::map<Agent, int> agents_;
+  std::map<Agent, int> agents_;                         // that send
+  std::map<Agent, std::bitset<methods_end>> served_;    // methods that an agent has
   std::set<Key> outstanding_;                           // which the kernel retransmits, and does not accept twice
   std::deque<std::pair<mad::Address, Bytes>> refused_;  // refused by the device, at most refused_max: returned next
   Bytes buffer_, out_;
@@ -229,7 +232,7 @@ Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> 
   std::array<long, 16 / sizeof(long)> mask{};
   constexpr unsigned bits = 8 * sizeof(long);
   for (const wire::mad::Method method : methods) {
-    const unsigned number = static_cast<unsigned>(method) % 128;
+    const unsigned number = static_cast<unsigned>(method) % methods_end;
     mask[number / bits] |= 1L << number % bits;
   }
   std::array<std::uint8_t, 3> oui{of[2], of[3], of[4]};
@@ -238,6 +241,9 @@ Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> 
   // It always returns -EPERM; errno has the cause.
   if (agent < 0 && errno == EINVAL && !methods.empty())
     return fail(Errc::not_permitted, "another program already answers requests of class {a} here", of[0]);
+  if (agent < 0 && errno == ENOMEM)
+    return fail(Errc::no_space, "umad has no room for an agent for class {a}: a port that is open has at most 32",
+                of[0]);
   if (agent < 0) return fail(Errc::not_permitted, "umad refused an agent for class {a}: errno {b}", of[0], errno);
   agents_[of] = agent;
   return agent;
@@ -252,8 +258,23 @@ Result<int> Umad::agent_for(ConstBytes mad) {
 Result<void> Umad::serve(const mad::ServedClass& what) {
   if (unreal()) return fail(Errc::not_permitted, ibsim_serves_nobody);
   Agent of{what.mgmt_class, what.class_version};
-  if (has_oui(what.mgmt_class)) write_bits(of, 16, 24, what.oui);
-  return agent_for(of, what.methods).map([](int) {});
+  if (has_oui(what.mgmt_class)) {
+    if (what.class_version != 1)
+      return fail(Errc::unsupported, "umad registers class version 1 for a class with an OUI, not {a}",
+                  what.class_version);
+    write_bits(of, 16, 24, what.oui);
+  }
+  // The kernel gives a method to one agent, and refuses a second of the same program, too.
+  std::bitset<methods_end>& served = served_[of];
+  std::bitset<methods_end> all = served;
+  std::vector<wire::mad::Method> fresh;
+  for (const wire::mad::Method method : what.methods) {
+    const std::size_t number = static_cast<std::size_t>(method) % methods_end;
+    if (!all.test(number)) fresh.push_back(method);
+    all.set(number);
+  }
+  if (fresh.empty() && !what.methods.empty()) return {};
+  return agent_for(of, fresh).map([&](int) { served = all; });
 }
 
 Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {

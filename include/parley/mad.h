@@ -240,11 +240,13 @@ struct parley_mad_service {
 
 /** Registers for requests, traps and reports of others, which parley_mad_receive() returns from then on.
  *
- * A port can register for several classes, and again for one with other methods. Requests that it has not registered for are
+ * A port can register for several classes, and again for one with other methods. On umad, each registration for a new method
+ * takes one of the 32 agents of the port, and a class with an OUI has version 1. Requests that it has not registered for are
  * dropped without an answer, as by the kernel.
  *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NOT_PERMITTED (another program has registered; ibsim, which
- * delivers requests to no program), PARLEY_E_PEER_CLOSED, PARLEY_E_IO, PARLEY_E_NO_SPACE (64 registrations), PARLEY_E_NO_MEMORY. */
+ * delivers requests to no program), PARLEY_E_UNSUPPORTED (the class version), PARLEY_E_PEER_CLOSED, PARLEY_E_IO,
+ * PARLEY_E_NO_SPACE (64 registrations, or no agent is left), PARLEY_E_NO_MEMORY. */
 PARLEY_API int parley_mad_serve(parley_mad* port, const struct parley_mad_service* service);
 
 /* The pointers are valid until the port's next parley_mad_receive() or parley_mad_close(), or until the request is answered. */
@@ -277,7 +279,8 @@ struct parley_mad_incoming {
 /** Takes the next request of another port. parley_mad_progress() receives them; parley_mad_fd() is readable while there are any.
  *
  * Returns 1, or 0 if there is none. Set `out->size` first, as PARLEY_MAD_INCOMING_INIT does. Up to PARLEY_MAD_INCOMING_MAX
- * requests can be without an answer; answer or drop each. Further ones wait; if as many wait, the next are dropped.
+ * requests can be without an answer; answer or drop each. Further ones wait; if as many wait, the next are dropped. A request
+ * that its sender retransmits before the answer arrives is returned again, with another id.
  *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE (PARLEY_MAD_INCOMING_MAX are unanswered),
  * PARLEY_E_PEER_CLOSED, PARLEY_E_IO, PARLEY_E_NO_MEMORY (the request stays queued). */

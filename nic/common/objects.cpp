@@ -7,8 +7,9 @@
 namespace parley::nic {
 namespace {
 
-template <class Slot>
-std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& free) {
+/// `others`: lists to which the slot may be returned, too.
+template <class Slot, class... Lists>
+std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& free, Lists&... others) {
   if (!free.empty()) {
     const std::uint32_t index = free.back();
     free.pop_back();
@@ -17,6 +18,7 @@ std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& fr
   slots.emplace_back();
   try {
     free.reserve(slots.capacity());  // so that removal needs no memory
+    (others.reserve(slots.capacity()), ...);
   } catch (...) {
     slots.pop_back();
     throw;
@@ -65,11 +67,16 @@ const PdTable::Slot* PdTable::find(PdHandle pd) const {
 }
 
 Result<void> MrTable::check_room() const {
-  if (!free_.empty() || slots_.size() <= mr_max) return {};
+  if (!free_.empty() || !free_windows_.empty() || slots_.size() <= mr_max) return {};
   return fail(Errc::no_space, "a device has at most {a} memory regions and windows", mr_max);
 }
 
-std::uint32_t MrTable::take_slot() { return nic::take_slot(slots_, free_); }
+std::uint32_t MrTable::take_slot(Kind kind) {
+  auto& own = kind == Kind::region ? free_ : free_windows_;
+  auto& other = kind == Kind::region ? free_windows_ : free_;
+  const bool full = slots_.size() > mr_max;
+  return own.empty() && full ? nic::take_slot(slots_, other) : nic::take_slot(slots_, own, other);
+}
 
 Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at) {
   if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; must be at least 1");
@@ -84,7 +91,7 @@ Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, s
       return fail(Errc::no_space, "the tagged offsets of this device are used up");
     next_offset_ = (to + memory.size() + 2 * offset_gap - 1) / offset_gap * offset_gap;
   }
-  const std::uint32_t index = take_slot();
+  const std::uint32_t index = take_slot(Kind::region);
   Slot& slot = slots_[index];
   const auto key = static_cast<std::uint8_t>(slot.key + 1);
   slot = Slot{.memory = memory,

@@ -9,6 +9,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -155,7 +156,8 @@ class MrTable {
   /// Errors: as remove().
   Result<void> check_unused(std::uint32_t stag) const;
   Result<void> check_room() const;
-  std::uint32_t take_slot();
+  /// A free one of that kind, or a new one. Only when there are no new ones, a slot of windows gets a region.
+  std::uint32_t take_slot(Kind kind);
   const Slot* find_window(std::uint32_t handle) const;
   Result<void> check_window(const Slot& window, const MwBind& bind, PdHandle pd) const;
   Result<void> check_region(const MwBind& bind, PdHandle pd) const;
@@ -165,7 +167,9 @@ class MrTable {
   std::uint64_t next_offset_ = 0;  // 0: tagged offsets are addresses
   std::vector<Slot> slots_{1};     // slot 0 is never used
   std::vector<std::uint32_t> free_;
-  std::uint32_t bound_to_qps_ = 0;  // windows of type 2 that are bound
+  // The program chooses the keys of windows. A region in a window's slot could get the key of a window that was there.
+  std::vector<std::uint32_t> free_windows_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> bound_to_qps_;  // QP numbers and slots of bound windows of type 2
 };
 
 /// Local memory of one work request, resolved and pinned at post time.

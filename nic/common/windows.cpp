@@ -8,14 +8,11 @@ Result<MemoryWindow> MrTable::add_window(PdHandle pd, MwType type) {
   if (type != MwType::type_1 && type != MwType::type_2)
     return fail(Errc::invalid_argument, "a memory window is of type 1 or 2, not {a}", static_cast<int>(type));
   if (auto room = check_room(); !room) return tl::unexpected(room.error());
-  const std::uint32_t index = take_slot();
+  const Kind kind = type == MwType::type_1 ? Kind::window_1 : Kind::window_2;
+  const std::uint32_t index = take_slot(kind);
   Slot& slot = slots_[index];
   const auto key = static_cast<std::uint8_t>(slot.key + 1), tenant = static_cast<std::uint8_t>(slot.tenant + 1);
-  slot = Slot{.pd = pd,
-              .kind = type == MwType::type_1 ? Kind::window_1 : Kind::window_2,
-              .key = key,
-              .tenant = tenant,
-              .live = true};
+  slot = Slot{.pd = pd, .kind = kind, .key = key, .tenant = tenant, .live = true};
   return MemoryWindow{.handle = index << 8 | tenant, .rkey = index << 8 | key, .pd = pd, .type = type};
 }
 
@@ -38,7 +35,7 @@ Result<PdHandle> MrTable::remove_window(std::uint32_t handle) {
   Slot& window = slots_[handle >> 8];
   unbind(window);
   window.live = false;
-  free_.push_back(handle >> 8);
+  free_windows_.push_back(handle >> 8);
   return window.pd;
 }
 
@@ -84,6 +81,7 @@ Result<void> MrTable::bind(const MwBind& bind, PdHandle pd, std::uint32_t qpn) {
   if (bind.length > 0)
     if (auto fits = check_region(bind, pd); !fits) return fits;
   Slot& window = slots_[bind.window >> 8];
+  if (window.kind == Kind::window_2) bound_to_qps_.emplace(qpn, bind.window >> 8);
   unbind(window);
   window.key = static_cast<std::uint8_t>(bind.rkey);
   if (bind.length == 0) return {};
@@ -95,15 +93,13 @@ Result<void> MrTable::bind(const MwBind& bind, PdHandle pd, std::uint32_t qpn) {
   window.access = bind.access;  // check() refuses windows, so local rights have no effect
   window.region = bind.lkey >> 8;
   window.valid = true;
-  if (window.kind == Kind::window_1) return {};
-  window.qpn = qpn;
-  ++bound_to_qps_;
+  if (window.kind == Kind::window_2) window.qpn = qpn;
   return {};
 }
 
 void MrTable::unbind(Slot& window) {
   if (window.region != 0) --slots_[window.region].windows;
-  if (window.qpn != 0) --bound_to_qps_;
+  if (window.qpn != 0) bound_to_qps_.erase({window.qpn, static_cast<std::uint32_t>(&window - slots_.data())});
   window.memory = {};
   window.access = Access::none;
   window.region = window.qpn = 0;
@@ -121,8 +117,8 @@ Result<void> MrTable::invalidate_window(std::uint32_t rkey, PdHandle pd, std::ui
 }
 
 void MrTable::unbind_all(std::uint32_t qpn) {
-  for (std::size_t at = 0; bound_to_qps_ > 0 && at < slots_.size(); ++at)
-    if (slots_[at].qpn == qpn) unbind(slots_[at]);
+  for (auto at = bound_to_qps_.lower_bound({qpn, 0}); at != bound_to_qps_.end() && at->first == qpn;)
+    unbind(slots_[(at++)->second]);
 }
 
 }  // namespace parley::nic

@@ -191,7 +191,7 @@ struct QpNotice {
   X(dropped_receive, "UC, UD: no receive posted, or one that is too short")                        \
   X(dropped_request, "UC, UD: requests that a reliable queue pair would have answered with a NAK") \
   X(dropped_mad, "datagrams to QP1 that are not MADs, or that arrived while its queue was full")   \
-  X(dropped_busy, "requests while as many responses wait as can")                                  \
+  X(dropped_busy, "requests that have to wait for the responses to others")                        \
   X(duplicates, "requests that had been executed already")                                         \
   X(naks_sent, "NAKs sent, without RNR")                                                           \
   X(naks_received, "NAKs received, without RNR")                                                   \

@@ -113,6 +113,7 @@ class Responder {
   void acknowledge(bool may_wait);
   bool grants(Access right) const { return has(qp_.attr.access.value_or(Access::none), right); }
   bool may_fetch() const;
+  bool answers_read_of(std::uint32_t rkey) const;
   bool refuse(Refusal refusal, Psn psn);
   void handle_unreliable(const wire::ib::Packet& packet, Psn psn);
   bool refuses_again(const wire::ib::Packet& packet) const;

@@ -35,6 +35,10 @@ bool is_send(Operation operation) {
   return operation <= Operation::send_only_imm || operation == Operation::send_last_inv ||
          operation == Operation::send_only_inv;
 }
+bool has_inv(const Packet& packet) {
+  const Operation operation = wire::ib::operation_of(packet.bth.opcode);
+  return operation == Operation::send_last_inv || operation == Operation::send_only_inv;
+}
 bool is_write(Operation operation) {
   return operation >= Operation::write_first && operation <= Operation::write_only_imm;
 }
@@ -96,9 +100,21 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   nak_sent_ = false;
+  // IBA §9.5: requests are executed in their order, and a Read is executed when its answer is sent.
+  if (has_inv(packet) && answers_read_of(packet.invalidate)) {
+    ++qp_.device().dropped_busy;
+    return true;
+  }
   if (!fits_message(wire::ib::operation_of(packet.bth.opcode))) return refuse(Refusal::invalid, psn);
   const Refusal refusal = execute(packet);
   return refusal == Refusal::none || refuse(refusal, psn);
+}
+
+/// The rest of the answer is looked up under the key.
+bool Responder::answers_read_of(std::uint32_t rkey) const {
+  for (std::uint64_t at = replies_.head(); at != replies_.tail(); ++at)
+    if (replies_[at].kind == Reply::Kind::read && replies_[at].rkey == rkey) return true;
+  return false;
 }
 
 bool Responder::refuse(Refusal refusal, Psn psn) {
@@ -190,17 +206,17 @@ Responder::Refusal Responder::execute_send(const Packet& packet) {
 
 Responder::Refusal Responder::finish_send(const Packet& packet) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
-  const bool invalidates = operation == Operation::send_last_inv || operation == Operation::send_only_inv;
+  const bool inv = has_inv(packet);
   // IBA §9.4.1.1: the key must be one that the peer may use here.
-  if (invalidates && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd, qp_.number))
+  if (inv && !qp_.tables().regions.invalidate_by_peer(packet.invalidate, receiver_.pd, qp_.number))
     return Refusal::access;
   const std::uint32_t length = arriving_.got;
   WorkCompletion& done = complete(WcOpcode::recv, WcStatus::success, packet.bth.solicited);
   done.byte_len = length;
   done.with_imm = has_imm(operation);
   done.imm_data = done.with_imm ? imm_of(packet) : 0;
-  done.with_inv = invalidates;
-  done.invalidated_rkey = invalidates ? packet.invalidate : 0;
+  done.with_inv = inv;
+  done.invalidated_rkey = inv ? packet.invalidate : 0;
   return Refusal::none;
 }
 

@@ -236,6 +236,24 @@ TEST_P(MadAnswersInC, AnAnswerThatCannotBeIsRefusedAndTheRequestStays) {
   EXPECT_EQ(respond(0), -PARLEY_E_BAD_HANDLE);
 }
 
+TEST_P(MadAnswersInC, ATableThatNoMessageHoldsIsRefusedBeforeItIsMade) {
+  constexpr std::uint32_t administration = 0x03;
+  register_for(administration, 1U << get_table);
+  ASSERT_NO_FATAL_FAILURE(deliver(request(administration, get_table, 0x11)));
+  EXPECT_EQ(respond(0, pattern(600'000), 600'000), -PARLEY_E_INVALID_ARGUMENT);
+  EXPECT_THAT(parley_last_error(), HasSubstr("record_size is 600000; a record has at most 524280 octets"));
+  EXPECT_EQ(respond(0, Bytes(16 << 20), 1), -PARLEY_E_INVALID_ARGUMENT);
+  EXPECT_THAT(parley_last_error(), HasSubstr("the records have 134217728 octets, each at a multiple of 8"));
+  const std::uint8_t octet = 0;
+  parley_mad_response much = PARLEY_MAD_RESPONSE_INIT;
+  much.body = &octet;  // is not read
+  much.body_length = std::uint64_t{1} << 32;
+  much.record_size = 8;
+  EXPECT_EQ(parley_mad_respond(server_, incoming_.id, &much), -PARLEY_E_INVALID_ARGUMENT);
+  EXPECT_THAT(parley_last_error(), HasSubstr("body_length is 4294967296; a message has at most 67108864 octets"));
+  EXPECT_EQ(respond(0, pattern(16), 8), 0) << parley_last_error();
+}
+
 TEST_P(MadAnswersInC, RequestsWithoutAnswerAreBounded) {
   register_for(application);
   parley_mad_request ask = request(application, get, 0x1000);

@@ -2,6 +2,8 @@
 // The snapshot that a node answers from: readers of the old one and of the new one.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "drivers/ssa/current.hpp"
 #include "ssa/writer.hpp"
 
@@ -30,8 +32,33 @@ TEST(SsaCurrent, AReaderKeepsItsSnapshotAndNothingOlderReplacesIt) {
   EXPECT_EQ(current.get()->size(0), 1U);
   EXPECT_FALSE(current.publish(first)) << "older";
   EXPECT_EQ(current.get()->size(0), 1U);
+  DatabaseWriter liar = *DatabaseWriter::create(schema(), 7);
+  ASSERT_TRUE(liar.insert(0, Bytes(12, 2)));
+  EXPECT_EQ(current.publish(liar.commit()).error(), Errc::crc_mismatch) << "the same epoch, another database";
+  EXPECT_EQ(current.get()->record(0, 0)[0], 1);
   EXPECT_TRUE(current.publish(DatabaseWriter::create(schema(), 8)->commit())) << "another master";
   EXPECT_EQ(held.lock(), reader);
+}
+
+// For ThreadSanitizer, too.
+TEST(SsaCurrent, AReaderInAnotherThreadSeesEpochsInOrder) {
+  Current current;
+  DatabaseWriter writer = *DatabaseWriter::create(schema(), 7);
+  ASSERT_TRUE(current.publish(writer.last()));
+  std::thread reader([&] {
+    std::uint32_t before = 0;
+    while (before < 201) {
+      const std::uint32_t now = current.get()->epoch().counter;
+      EXPECT_GE(now, before);
+      before = now;
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_TRUE(writer.insert(0, Bytes(12, 1)));
+    EXPECT_TRUE(current.publish(writer.commit()));
+  }
+  EXPECT_EQ(current.get()->epoch().counter, 201U);
+  reader.join();
 }
 
 }  // namespace

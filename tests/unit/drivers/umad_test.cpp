@@ -304,11 +304,25 @@ TEST_F(UmadDriver, ServesTheMethodsThatItIsAskedFor) {
             (std::vector<Registered>{{performance, 1, 0, 0, {1, 2, 127}}, {vendor, 1, 0, 0x0A02C9, {1, 2, 127}}}));
   EXPECT_TRUE(sends(mad_of(performance, Method::get, 1)));
   EXPECT_EQ(system.sent.at(0).agent, 0) << "the agent that serves also asks";
+  // The port's own agent has two of these methods: the kernel would refuse them.
+  const std::array more{Method::get, Method::set, Method::send};
+  EXPECT_TRUE(umad->serve({.mgmt_class = performance, .methods = more}));
+  EXPECT_EQ(system.registered.size(), 3U);
+  EXPECT_EQ(system.registered.back(), (Registered{performance, 1, 0, 0, {3}}));
+  EXPECT_TRUE(umad->serve({.mgmt_class = performance, .methods = more}));
+  EXPECT_EQ(system.registered.size(), 3U) << "nothing is left to register";
+  EXPECT_THAT(
+      umad->serve({.mgmt_class = vendor, .class_version = 2, .oui = 0x0A02C9, .methods = more}).error().message(),
+      EndsWith("umad registers class version 1 for a class with an OUI, not 2"));
+  const std::array trap{Method::trap};
+  system.register_errno = ENOMEM;
+  EXPECT_THAT(umad->serve({.mgmt_class = performance, .methods = trap}).error().message(),
+              EndsWith("umad has no room for an agent for class 4: a port that is open has at most 32"));
   system.register_errno = EINVAL;
-  EXPECT_THAT(umad->serve({.mgmt_class = performance, .methods = methods}).error().message(),
+  EXPECT_THAT(umad->serve({.mgmt_class = performance, .methods = trap}).error().message(),
               EndsWith("another program already answers requests of class 4 here"));
   system.register_errno = EMFILE;
-  EXPECT_THAT(umad->serve({.mgmt_class = performance, .methods = methods}).error().message(),
+  EXPECT_THAT(umad->serve({.mgmt_class = performance, .methods = trap}).error().message(),
               EndsWith("umad refused an agent for class 4: errno " + std::to_string(EMFILE)));
 }
 

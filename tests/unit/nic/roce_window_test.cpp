@@ -283,6 +283,77 @@ TEST(NicRoceWindow, ABindThatDoesNotFitIsRefusedWithTheReasonAndChangesNothing) 
   EXPECT_FALSE(table.invalidate_window(two.rkey, pd, 7));
 }
 
+// The program chooses a window's keys: they must open nothing else later.
+TEST(NicRoceWindow, ARegionNeverGetsTheKeyOfAWindowThatIsGone) {
+  MrTable table;
+  constexpr PdHandle pd = 1;
+  Bytes memory(100);
+  const MemoryRegion region = table.add(pd, memory, bindable).value();
+  const MemoryWindow window = table.add_window(pd, MwType::type_2).value();
+  const std::uint32_t used = window.rkey + 1, last = window.rkey;
+  for (const std::uint32_t rkey : {used, last}) {
+    const MwBind bind{.window = window.handle, .rkey = rkey, .lkey = region.lkey, .addr = region.addr, .length = 1};
+    ASSERT_TRUE(table.bind(bind, pd, 7));
+    ASSERT_TRUE(table.invalidate_window(rkey, pd, 7));
+  }
+  ASSERT_TRUE(table.remove_window(window.handle));
+  const MemoryRegion next = table.add(pd, memory, bindable).value();
+  EXPECT_NE(next.rkey >> 8, window.rkey >> 8);
+  MrRange range;
+  EXPECT_EQ(table.check_remote(used, region.addr, 1, pd, 7, Access::none, range), MrFault::invalid_stag);
+  EXPECT_EQ(table.add_window(pd, MwType::type_1)->rkey >> 8, window.rkey >> 8) << "its slot is used again";
+}
+
+TEST(NicRoceWindow, TheEndOfAQueuePairUnbindsItsWindowsAlone) {
+  MrTable table;
+  constexpr PdHandle pd = 1;
+  Bytes memory(100);
+  const MemoryRegion region = table.add(pd, memory, bindable).value();
+  std::uint32_t rkeys[6];
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    const MemoryWindow window = table.add_window(pd, MwType::type_2).value();
+    rkeys[i] = window.rkey;
+    const MwBind bind{
+        .window = window.handle, .rkey = window.rkey, .lkey = region.lkey, .addr = region.addr, .length = 1};
+    ASSERT_TRUE(table.bind(bind, pd, 7 + i % 3));
+  }
+  ASSERT_TRUE(table.invalidate_window(rkeys[4], pd, 8));
+  table.unbind_all(8);
+  MrRange range;
+  for (std::uint32_t i = 0; i < 6; ++i)
+    EXPECT_EQ(table.check_remote(rkeys[i], region.addr, 1, pd, 7 + i % 3, Access::none, range),
+              i % 3 == 1 ? MrFault::invalid_stag : MrFault::none);
+}
+
+// IBA §9.5: requests are executed in their order, also if they arrive before the answer to the first is sent.
+TEST(NicRoceWindow, AReadIsAnsweredBeforeTheSendBehindItInvalidatesItsKey) {
+  for (const bool window : {true, false}) {
+    Windows w;
+    w.region.fill(2);
+    MwBind whole = w.to_part(w.alloc(MwType::type_2));
+    whole.addr = w.region.region.addr;
+    whole.length = 1024;
+    const std::uint32_t rkey = window ? w.bind(whole) : w.region.region.rkey;
+    ASSERT_TRUE(w.b.recv(3, {}));
+    const Sge sge = w.from.all();
+    ASSERT_TRUE(w.a.qp->post_send(
+        {.wr_id = 1, .opcode = Op::rdma_read, .sges = {&sge, 1}, .remote_addr = w.region.region.addr, .rkey = rkey}));
+    ASSERT_TRUE(w.a.qp->post_send({.wr_id = 2, .opcode = Op::send_with_inv, .invalidate_rkey = rkey}));
+    Bytes packet(8192);
+    PacketTo to;
+    std::size_t packets = 0;
+    for (; w.a.device->poll_transmit(w.now, to, packet); ++packets)
+      w.b.device->handle_packet(w.now, {.source = w.a.device->gid(0), .destination = w.b.device->gid(0)},
+                                ConstBytes(packet).first(to.size + PARLEY_IB_ICRC_LEN));
+    EXPECT_EQ(packets, 2U) << "both arrive at once";
+    w.run();
+    EXPECT_EQ(statuses(w.a.sends()), "1 success, 2 success") << window;
+    EXPECT_EQ(statuses(w.b.recvs()), "3 success");
+    EXPECT_EQ(w.from.memory, w.region.memory);
+    EXPECT_EQ(w.write(rkey, 0), denied) << "it is invalid now";
+  }
+}
+
 TEST(NicRoceWindow, AFailureCompletesAfterTheRequestsBeforeItAndEndsTheQueuePair) {
   for (const Op opcode : {Op::bind_mw, Op::local_inv})
     for (const QpType type : {QpType::rc, QpType::uc}) {

@@ -84,7 +84,11 @@ TEST_F(Window, OfType1IsBoundByItsOwnCallWhichAdvancesTheKey) {
   expect(IBV_WC_BIND_MW);
   EXPECT_EQ(write(a, mw->rkey, 25), IBV_WC_SUCCESS);
   EXPECT_EQ(std::string(part_.begin() + 25, part_.begin() + 30), "hello");
+  testing::internal::CaptureStderr();
   EXPECT_EQ(ibv_dereg_mr(region_), EBUSY);
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "parley run: ibv_dereg_mr: 1 memory windows are bound to the memory region; unbind or deallocate them first\n");
   EXPECT_EQ(ibv_rereg_mr(region_, IBV_REREG_MR_CHANGE_PD, pd_, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(errno, EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);

@@ -88,6 +88,28 @@ TEST(SsaStream, AnEpochDecidesWhatIsLoaded) {
   EXPECT_EQ(seen(**overlapping), drawn.model);
 }
 
+// A database of the same version is the same database, and none is newer than what the master has published.
+TEST(SsaStream, AnEpochIsNotBelievedAgainstTheNodeOrTheMaster) {
+  Drawn drawn(5), same_epoch(6), other(7, 8);
+  const SnapshotPtr base = drawn.commit(100), lie = same_epoch.commit(100), others = other.commit(100);
+  ASSERT_EQ(base->epoch(), lie->epoch());
+  EXPECT_TRUE(load_from(base, StreamSource(base)));
+  const auto loaded = load_from(base, StreamSource(lie));
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error(), Errc::crc_mismatch);
+  EXPECT_THAT(loaded.error().message(), HasSubstr("has the epoch of ours"));
+  const auto refusal = [](const SnapshotPtr& sent, Epoch newest) {
+    Loader loader(nullptr, {.newest = newest});
+    const auto fed = loader.feed(whole_stream(StreamSource(sent)));
+    return fed ? std::string() : fed.error().message();
+  };
+  const SnapshotPtr next = drawn.commit(1);
+  EXPECT_EQ(refusal(base, base->epoch()), "");
+  EXPECT_EQ(refusal(base, next->epoch()), "") << "a parent may be behind";
+  EXPECT_THAT(refusal(next, base->epoch()), HasSubstr("has the counter 3, and the master's newest has 2"));
+  EXPECT_THAT(refusal(others, base->epoch()), HasSubstr("is of incarnation 8, and the master's of 7"));
+}
+
 /// A stream as its messages, which can be changed and sealed again with a right CRC and number.
 struct Messages {
   std::vector<Bytes> all;
@@ -213,6 +235,23 @@ const Lie lies[] = {
        m.seal(m.all[1]);
      },
      "a table changed in epoch 99"},
+    {"ATableThatIsOlderThanItsBlocks",
+     [](Messages& m) {
+       put(m.all[1], 76, 1U);
+       m.seal(m.all[1]);
+     },
+     "of table 0 changed after its table"},
+    {"ATableThatIsOlderThanItsSegments",
+     [](Messages& m) {
+       put(m.all[2], 76, 1U);
+       m.seal(m.all[2]);
+       for (Bytes& b : m.all)
+         if (b[17] == 0x22 && b[23] == 1) {
+           put(b, 44, 1U);
+           m.seal(b);
+         }
+     },
+     "segment 0 of table 1 changed after its table"},
     {"AGreatManyBlocks",
      [](Messages& m) {
        put(m.all[1], 80, 0x40001U);
@@ -366,6 +405,11 @@ TEST(SsaStream, ChangesOfAnotherDatabaseAreRefused) {
                 m.seal(m.all[1]);
               }),
               HasSubstr("make table 0 smaller"));
+  EXPECT_THAT(told([](Messages& m) {
+                put(m.all[1], 76, 1U);
+                m.seal(m.all[1]);
+              }),
+              HasSubstr("table 0 of the changes changed in epoch 1"));
   EXPECT_THAT(told([](Messages& m) {
                 put(m.all[3], 44, 2U);
                 m.seal(m.all[3]);
