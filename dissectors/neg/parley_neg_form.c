@@ -75,7 +75,7 @@ gboolean parley_neg_sane(const guint8* octets, gboolean strict) {
 /* Only a known version defines the flag's meaning and the end of a message. */
 gboolean parley_neg_check_header(const parley_neg_header* h, parley_neg_remarks* to) {
   if (h->version != PARLEY_NEG_VERSION) {
-    parley_neg_say(to, PARLEY_NEG_REMARK_VERSION, "the message has version %u; this side knows %u", h->version,
+    parley_neg_say(to, PARLEY_NEG_REMARK_VERSION, "the message has version %u; this side supports %u", h->version,
                    PARLEY_NEG_VERSION);
     return FALSE;
   }
@@ -194,7 +194,7 @@ static void check_qp_info(const guint8* body, guint32 length, parley_neg_remarks
     parley_neg_say(to, PARLEY_NEG_REMARK_QP, "%u octet%s, %d are expected", length, length == 1 ? "" : "s",
                    PARLEY_NEG_QP_HEADER_LEN);
   else if (body[0] != PARLEY_NEG_QP_VERSION)
-    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the attributes have version %u; this side knows %u", body[0],
+    parley_neg_say(to, PARLEY_NEG_REMARK_QP, "the attributes have version %u; this side supports %u", body[0],
                    PARLEY_NEG_QP_VERSION);
   else
     check_qp_items(body + PARLEY_NEG_QP_HEADER_LEN, length - PARLEY_NEG_QP_HEADER_LEN, body[1] == UD, to);
@@ -211,7 +211,7 @@ static void check_ready(const guint8* body, guint32 length, parley_neg_remarks* 
   if (length == 1 && body[0] >= 1 && body[0] <= 3) return;
   char hex[3 * 32 + 1] = "";
   for (guint32 i = 0; i < MIN(length, 32); i++) snprintf(hex + 3 * i, 4, "%02x ", body[i]);
-  parley_neg_say(to, PARLEY_NEG_REMARK_READY, "%s%sis no word of the stage ready", hex, length > 32 ? "... " : "");
+  parley_neg_say(to, PARLEY_NEG_REMARK_READY, "%s%sis not a word of the stage ready", hex, length > 32 ? "... " : "");
 }
 
 void parley_neg_check_body(const parley_neg_header* h, const guint8* body, parley_neg_qp qp, parley_neg_remarks* to) {

@@ -27,7 +27,7 @@ BATCH = 100  # negotiations in one capture
 RULES = (
     ("the peer speaks another protocol", "neg.magic"), ("the message has version", "neg.version"), ("the message has type", "neg.type"),
     ("the message has stage", "neg.stage"), ("a message of type", "neg.stage"), ("reserved bits", "neg.reserved"),
-    ("the message announces", "neg.length"), (".*is cut off$", "neg.item-cut"), (".*may not be skipped$", "neg.item-unknown"),
+    ("the message announces", "neg.length"), (".*is cut off$", "neg.item-cut"), (".*must not be skipped$", "neg.item-unknown"),
     ("a Hello where", "neg.hello"), ("a Welcome where", "neg.welcome"), ("a Turn before", "neg.turn-early"),
     (".*after the end of the session$", "neg.after-end"), ("a Turn of the stage", "neg.stage-order"), ("round ", "neg.round"),
     ("a Turn with data", "neg.after-last"), ("the attributes have", "neg.qp-version"), ("1 octet, ", "neg.qp-header"),

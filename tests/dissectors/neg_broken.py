@@ -17,8 +17,8 @@ def violations():
     slow = [(i, hello(b"counter") + turn(INFO, 1, b"1", last=False)), (r, welcome() + turn(INFO, 1, b"2", last=False))]
     half = [(i, hello(b"counter") + turn(INFO, 1, b"1")), (r, welcome() + turn(INFO, 1, b"2", last=False))]
     return [
-        ("version", start, r, message(2, version=2), "the message has version 2; this side knows 1"),
-        ("version of the first", [], i, message(HELLO, hello()[16:], version=7), "the message has version 7; this side knows 1"),
+        ("version", start, r, message(2, version=2), "the message has version 2; this side supports 1"),
+        ("version of the first", [], i, message(HELLO, hello()[16:], version=7), "the message has version 7; this side supports 1"),
         ("type", talking, i, message(5), "the message has type 5"),
         ("stage", talking, i, message(TURN, stage=4, round_=1), "the message has stage 4"),
         ("turn of no stage", talking, i, message(TURN, b"\1", round_=1), "a message of type 3 has stage 0"),
@@ -64,7 +64,7 @@ def violations():
         ("critical item of a queue pair", [], i, hello() + turn(INFO, 1, qp_info(more=item(0x80FF))),
          "item 0x80ff is unknown and must not be skipped"),
         ("item of a queue pair cut", [], i, hello() + turn(INFO, 1, qp_info(more=item(5, b"12", length=4))), "item 0x0005 of 4 octets is cut off"),
-        ("version of attributes", [], i, hello() + turn(INFO, 1, b"\2" + qp_info()[1:]), "the attributes have version 2; this side knows 1"),
+        ("version of attributes", [], i, hello() + turn(INFO, 1, b"\2" + qp_info()[1:]), "the attributes have version 2; this side supports 1"),
         ("short attributes", [], i, hello() + turn(INFO, 1, b"\1"), "1 octet, 4 are expected"),
         ("no word", talking, i, turn(READY, 1, b"\7"), "07 is not a word of the stage ready"),
     ]

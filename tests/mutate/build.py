@@ -20,7 +20,7 @@ MEMORY_MAX = 6 << 30  # octets, of each program started here: a mutant may alloc
 # Which rooms' test programs are worth running for another room besides its own, the cheapest first.
 ALSO = {
     "base": ("wire", "nic", "cm", "tools", "sim"), "wire": ("mad", "mpa", "nic", "cm", "capture"), "draw": ("capture", "sim"),
-    "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "xrc": ("sim", "drivers"), "mad": ("capi", "drivers", "sim"),
+    "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "xrc": ("sim", "drivers"), "mad": ("capi", "drivers", "sim"), "ssa": ("drivers",),
     "capture": ("tools", "sim"), "tester": ("conform", "replay"),
     "replay": ("tools",), "conform": ("tools",), "ops": ("tools",), "sim": ("tools", "replay", "ops"), "drivers": ("tools", "capi"),
 }

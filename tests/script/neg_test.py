@@ -119,7 +119,7 @@ class Neg(CliTest):
                             (("--set", "gqid=1"), "'gqid': is unknown; there are"), (("--set", "qpn=1", "--set", "gid=x"), "'gid': 'x' cannot be")):
             with self.subTest(words):
                 self.refused(run("neg", "dial", "127.0.0.1:1", "--variant", "manual", *words), 2, text)
-        self.refused(run("neg", "serve", "127.0.0.1", "--variant", "pingpong", "--variant", "manual"), 2, "is offered beside others")
+        self.refused(run("neg", "serve", "127.0.0.1", "--variant", "pingpong", "--variant", "manual"), 2, "is offered together with others")
         self.refused(run("neg", "serve", "127.0.0.1", "--set", "qpn=1"), 2, "--set is for one --variant")
 
     def test_a_server_that_speaks_otherwise(self):

@@ -214,7 +214,7 @@ class PythonPluginTest(CliTest):
     def test_a_pipe_is_no_module(self):
         path = os.path.join(os.path.dirname(self.path("x")), "pipe.py")
         os.mkfifo(path)
-        self.assertIn("no regular file", run("neg", "check-plugin", path).err)
+        self.assertIn("not a regular file", run("neg", "check-plugin", path).err)
 
     def test_a_folder_is_searched_for_modules(self):
         path = self.module()

@@ -283,7 +283,7 @@ class Words(Replay):
 
     def test_wrong_words_are_refused(self):
         for words, code, text in (
-                ((RPING,), 2, "say which side to play"),
+                ((RPING,), 2, "choose the side to play"),
                 ((RPING, "--role", "initiator"), 2, "say whom to play against"),
                 ((RPING, "--role", "observer", "--against", "sim:parley"), 2, "observer"),
                 ((RPING, "--role", "initiator", "--listen", "127.0.0.1:0"), 2, "an initiator connects"),

@@ -258,7 +258,7 @@ class Wrong(SimTest):
         self.refused(run("sim", "shrink", file, "--seed", 1), 2, "--output")
         self.refused(run("sim", "exhaust", file, "--packets", 21), 2, "20")
         self.refused(run("sim", "exhaust", file), 2, "--packets")
-        self.refused(run("sim", "run", file, file, "--pcapng", self.path("x")), 2, "--pcapng takes one scenario")
+        self.refused(run("sim", "run", file, file, "--pcapng", self.path("x")), 2, "--pcapng accepts one scenario")
         self.refused(run("sim", "run", file, "--jobs", 0), 2, "--jobs")
         self.refused(run("sim", "storm", "--nodes", 1), 2, "--nodes")
         self.refused(run("sim", "storm", "--loss", "101%"), 2, "'101%' is not a ratio from 0 to 1")

@@ -156,7 +156,7 @@ unsigned NegHead::oddities() const {
 std::optional<NegFault> NegHead::fault() const {
   if (version != PARLEY_NEG_VERSION)
     return NegFault{Rule::neg_version,
-                    fmt::format("the message has version {}; this side knows {}", version, PARLEY_NEG_VERSION)};
+                    fmt::format("the message has version {}; this side supports {}", version, PARLEY_NEG_VERSION)};
   if (!known_neg_type(type)) return NegFault{Rule::neg_type, fmt::format("the message has type {}", type)};
   if (stage > neg_stage_last) return NegFault{Rule::neg_stage, fmt::format("the message has stage {}", stage)};
   if (!stage_fits(*this))
@@ -201,7 +201,7 @@ std::optional<NegFault> check_qp_turn(std::uint8_t stage, ConstBytes body) {
                     fmt::format("{}, {} are expected", counted(body.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN)};
   if (version != PARLEY_NEG_QP_VERSION)
     return NegFault{Rule::neg_qp_version,
-                    fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION)};
+                    fmt::format("the attributes have version {}; this side supports {}", version, PARLEY_NEG_QP_VERSION)};
   return check_qp_items(r, transport == transport_ud);
 }
 

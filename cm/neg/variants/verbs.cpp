@@ -124,7 +124,7 @@ Outcome<QpInfo> read_qp_info(Transport transport, ConstBytes in) {
                   fmt::format("{}, {} are expected", counted(in.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN));
   if (version != PARLEY_NEG_QP_VERSION)
     return failed(Problem::invalid_peer_data,
-                  fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION));
+                  fmt::format("the attributes have version {}; this side supports {}", version, PARLEY_NEG_QP_VERSION));
   if (spoken != transport)
     return failed(
         Problem::invalid_peer_data,

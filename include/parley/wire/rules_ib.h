@@ -16,7 +16,7 @@
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error, set_up,                                                              \
     "A message has the communication IDs that its sender and receiver chose.")                                         \
   X(cm_null_id, "cm.null-id", "IBA §12.6", warning, headers,                                                           \
-    "The communication IDs of a REQ, REP, RTU or DREQ are not 0, which means none.")                              \
+    "The communication IDs of a REQ, REP, RTU or DREQ are not 0, which means none.")                                   \
   X(cm_transaction, "cm.transaction", "IBA §12.6.4", warning, both,                                                    \
     "An answer has the transaction ID of the message that it answers.")                                                \
   X(cm_restarted, "cm.restarted", "IBA §12.9", warning, both,                                                          \

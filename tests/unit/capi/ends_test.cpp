@@ -300,8 +300,8 @@ TEST(CArguments, TimesOfSilentPeers) {
        {Times{0, 0, nullptr}, Times{13'000, 0, nullptr}, Times{0, 1, nullptr}, Times{1, 2, nullptr},
         Times{PARLEY_NEVER, 1, nullptr}, Times{day, PARLEY_NEVER, nullptr},
         Times{3000, 3000, "keepalive is 3000000000 ns and dead_after 3000000000 ns; keepalive must be less"},
-        Times{day + 1, 0, "keepalive is 86400001000000 ns; it is 0 (never), or 1 ms to 24 h"},
-        Times{0, day + 1, "dead_after is 86400001000000 ns; it is 0 (never), or 1 ms to 24 h"}}) {
+        Times{day + 1, 0, "keepalive is 86400001000000 ns; must be 0 (never), or 1 ms to 24 h"},
+        Times{0, day + 1, "dead_after is 86400001000000 ns; must be 0 (never), or 1 ms to 24 h"}}) {
     parley_connect_opts connect = PARLEY_CONNECT_OPTS_INIT;
     parley_listen_opts listen = PARLEY_LISTEN_OPTS_INIT;
     connect.keepalive_ms = listen.keepalive_ms = t.keepalive_ms;

@@ -305,7 +305,7 @@ TEST_F(MadInC, WhatIsNoRequestIsRefusedWithASentence) {
   refused(ask, "body is null");
   ask.body_length = 0;
   ask.mgmt_class = 1;
-  refused(ask, "by names or by numbers");
+  refused(ask, "if `method` is set, the three numbers must be 0");
   ask.mgmt_class = 0;
   ask.set_count = 1;
   refused(ask, "set is null");

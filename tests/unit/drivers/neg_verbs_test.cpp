@@ -60,7 +60,7 @@ TEST(NegVerbs, ItsParametersAreThoseOfTheManual) {
             "toward: verbs: the IP address to choose the GID for; otherwise the peer's []\n"
             "psn: first packet sequence number; of verbs 0: a random one [0] 0 to 16777215\n"
             "qkey: Q_Key, of UD; of verbs 0: 0x11111111 [0] 0 to 4294967295\n"
-            "length: length of memory; verbs: so much is registered, and the peer told of it [0] 0 to "
+            "length: length of memory; verbs: so much is registered and advertised to the peer [0] 0 to "
             "18446744073709551615\n");
 }
 

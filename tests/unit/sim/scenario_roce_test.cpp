@@ -161,10 +161,11 @@ TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
   EXPECT_THAT(of_b("offer_retry_after = 1"),
               ElementsAre("x.toml:7:9: offer_retry_after: the number 1 is not true or false"));
   EXPECT_THAT(of_b("offer_retry_after = true"), IsEmpty()) << "b asks for no connection";
-  EXPECT_THAT(refusals_with("name = \"a\"\nengine = \"roce\"",
-                            "name = \"a\"\nengine = \"roce\"\nhca = { offer_retry_after = true }"),
-              ElementsAre("x.toml:17:1: private_data: 56 octets, at most 48 fit into a REQ (IBA Annex A11) in addition to the "
-                          "offer of offer_retry_after"));
+  EXPECT_THAT(
+      refusals_with("name = \"a\"\nengine = \"roce\"",
+                    "name = \"a\"\nengine = \"roce\"\nhca = { offer_retry_after = true }"),
+      ElementsAre("x.toml:17:1: private_data: 56 octets, at most 48 fit into a REQ (IBA Annex A11) in addition to the "
+                  "offer of offer_retry_after"));
 }
 
 TEST(ScenarioRoce, AFaultMayMissOrNot) {
