@@ -289,6 +289,14 @@ function(parley_verbs_preload)
   if(NOT sources OR NOT RDMA_FOUND)
     return()
   endif()
+  # The process that opens the sockets of a shared port, and what it and its members have in common.
+  file(GLOB port CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/port/*.cpp)
+  file(GLOB keeper CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/keeper/*.cpp)
+  add_library(parley_port_core STATIC ${port})
+  parley_unity(parley_port_core)
+  parley_seldom_run(parley_port_core)
+  parley_shared(parley_port_core)
+  target_link_libraries(parley_port_core PUBLIC parley_wire)
   # What stands in front of the C library is for programs alone, not for the unit tests.
   set(calls ${sources})
   list(FILTER calls INCLUDE REGEX "_calls\\.cpp$")
@@ -297,18 +305,22 @@ function(parley_verbs_preload)
   parley_unity(parley_preload)
   parley_seldom_run(parley_preload)
   parley_shared(parley_preload)
-  target_link_libraries(parley_preload PUBLIC parley_drivers Threads::Threads)
+  target_link_libraries(parley_preload PUBLIC parley_port_core parley_drivers Threads::Threads)
   if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
     return()  # the programs are not built for those; the unit tests are
   endif()
   add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload> ${calls})
   set_source_files_properties(${calls} PROPERTIES
     COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-fno-delete-null-pointer-checks")
-  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(parley_verbs PRIVATE parley_flags parley_port_core parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/preload/libibverbs.map)
   set_property(TARGET parley_verbs APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/preload/libibverbs.map)
   set_target_properties(parley_verbs PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
+  add_executable(parley_port ${keeper})
+  target_link_libraries(parley_port PRIVATE parley_port_core parley_drivers)
+  set_target_properties(parley_port PROPERTIES OUTPUT_NAME parley-port RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
+  add_dependencies(parley_verbs parley_port)  # which starts it
 endfunction()
 
 # Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's

@@ -109,7 +109,9 @@ void after_fork_in_child() {
 Result<std::unique_ptr<Engine>> open_engine(const std::vector<Address>& addresses) {
   auto recorder = recording();
   if (!recorder) return tl::unexpected(recorder.error());
-  return Engine::open(addresses, std::move(*recorder));
+  auto port = PortMember::join(addresses);
+  if (!port) return tl::unexpected(port.error());
+  return Engine::open(addresses, std::move(*recorder), std::move(*port));
 }
 
 bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {

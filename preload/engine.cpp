@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <random>
@@ -23,23 +24,30 @@ constexpr Duration while_it_polls = std::chrono::microseconds(50);
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder)
+Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder,
+               std::unique_ptr<PortMember> port)
     : recorder_(std::move(recorder)),
+      port_(std::move(port)),
       nic_(std::move(device), neg::RoceNic::PolledOutput::mads_and_events),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses,
-                                             std::unique_ptr<Recorder> recorder) {
+Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses, std::unique_ptr<Recorder> recorder,
+                                             std::unique_ptr<PortMember> port) {
   const std::uint64_t seed = std::random_device{}() | std::uint64_t{1};
-  auto device = nic::roce::make_device(neg::negotiated_device(seed, 0));
+  nic::roce::DeviceOptions options = neg::negotiated_device(seed, 0);
+  if (port) {
+    options.qpn_prefix = port->prefix();
+    options.first_qpn = port->first_qpn();
+  }
+  auto device = nic::roce::make_device(options);
   if (!device) return tl::unexpected(device.error());
-  std::unique_ptr<Engine> engine(new Engine(std::move(*device), std::move(recorder)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(*device), std::move(recorder), std::move(port)));
   if (const auto started = engine->start(addresses); !started) return tl::unexpected(started.error());
   return engine;
 }
 
 Result<void> Engine::start(const std::vector<Address>& addresses) {
-  auto loop = asio_driver::PacketLoop::open(nic_);
+  auto loop = asio_driver::PacketLoop::open(nic_, {}, port_.get());
   if (!loop) return tl::unexpected(loop.error());
   loop_ = std::move(*loop);
   if (wake_.fd < 0)
@@ -84,16 +92,29 @@ void Engine::ask_to_stop() noexcept {
   if (wake_.fd >= 0) (void)::eventfd_write(wake_.fd, 1);
 }
 
+bool Engine::lock_at_exit(std::unique_lock<std::mutex>& hold) noexcept {
+  hold = std::unique_lock(lock_, std::try_to_lock);
+  for (const Instant end = clock_now() + patience_at_exit; !hold && clock_now() < end; (void)hold.try_lock())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  return hold.owns_lock();
+}
+
 void Engine::end_connections() noexcept {
-  const Instant end = clock_now() + patience_at_exit;
-  std::unique_lock hold(lock_, std::try_to_lock);
-  for (; !hold && clock_now() < end; (void)hold.try_lock()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  if (!hold || !manager_) return;
+  std::unique_lock<std::mutex> hold;
+  if (!lock_at_exit(hold) || !manager_) return;
   try {
     manager_->end(loop_->now());
     (void)turn();
   } catch (...) {  // out of memory: the peers time out instead
   }
+}
+
+/// Other processes then have the addresses: the copies of the sockets in this one are closed first.
+void Engine::leave_port() noexcept {
+  std::unique_lock<std::mutex> hold;
+  if (!port_ || !lock_at_exit(hold)) return;
+  loop_->close_sockets();
+  port_->leave();
 }
 
 // A signal handler may call exit() in a thread that holds the lock. The engine's thread then cannot end, so the wait is
@@ -104,9 +125,11 @@ void Engine::stop() noexcept {
   const Instant end = clock_now() + patience_at_exit;
   while (thread_.joinable() && !stopped_ && clock_now() < end)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (is_own()) leave_port();
 }
 
 void Engine::after_fork(bool in_child) noexcept {
+  if (port_) port_->after_fork(in_child);
   lock_.unlock();
   if (!in_child) return;
   loop_->close_sockets();
@@ -135,6 +158,7 @@ Instant Engine::next_deadline() const {
 }
 
 bool Engine::turn() {
+  if (port_ && port_->is_lost()) return turn_without_sockets();
   bool any = loop_->run_once({});
   nic::roce::RoceDevice& device = nic_.device();
   if (manager_) {
@@ -144,6 +168,20 @@ bool Engine::turn() {
   }
   for (nic::roce::MadIn in; device.poll_mad(in);) any = true;
   return any;
+}
+
+/// Each packet is lost, so that connections end by their retries.
+bool Engine::turn_without_sockets() {
+  const Instant now = loop_->now();
+  nic_.handle_deadline(now);
+  if (manager_) (void)manager_->turn(now, nic_.device());
+  std::array<std::uint8_t, PacketMachine::packet_max + 4> packet;
+  PacketPath to;
+  for (PacketCommand command; nic_.poll_command(command);) {
+  }
+  while (nic_.poll_packet(now, to, packet) != 0) {
+  }
+  return false;
 }
 
 // Runs a turn. Then wakes the thread if work is left, or if a deadline is earlier than the thread's next wake-up.
@@ -184,7 +222,8 @@ void Engine::drive() {
       continue;
     }
     const timespec limit = timespec_of(next_wait());
-    pollfd fds[2] = {{.fd = loop_->fd(), .events = POLLIN, .revents = 0},
+    const bool lost = port_ && port_->is_lost();
+    pollfd fds[2] = {{.fd = lost ? -1 : loop_->fd(), .events = POLLIN, .revents = 0},
                      {.fd = wake_.fd, .events = POLLIN, .revents = 0}};
     (void)::ppoll(fds, 2, &limit, nullptr);
     eventfd_t many = 0;

@@ -19,6 +19,7 @@
 #include "drivers/asio/packet_pace.hpp"
 #include "drivers/xrcd/own_process.hpp"
 #include "parley/verbs.hpp"
+#include "preload/port_member.hpp"
 #include "preload/recorder.hpp"
 
 namespace parley::preload {
@@ -45,9 +46,10 @@ class Manager {
 
 class Engine {
  public:
-  /// Binds `addresses`, which become the GID table; `recorder` may be null. Errors: those of the bind, with a sentence.
-  static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses,
-                                              std::unique_ptr<Recorder> recorder);
+  /// Binds `addresses`, which become the GID table; `recorder` may be null. `port` has the sockets; null: this process has
+  /// the port alone. Errors: those of the bind, with a sentence.
+  static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses, std::unique_ptr<Recorder> recorder,
+                                              std::unique_ptr<PortMember> port);
   ~Engine();
   /// The manager of this engine; the first call makes it. Before that, received MADs are dropped.
   template <class Make>
@@ -112,12 +114,17 @@ class Engine {
   /// before_fork() takes the lock, so that no call is half done during the fork; after_fork() releases it. The child
   /// closes its copies of the sockets. Otherwise they would keep the addresses in use after the parent has closed its
   /// own.
-  void before_fork() { lock_.lock(); }
+  void before_fork() {
+    lock_.lock();
+    if (port_) port_->before_fork();
+  }
   void after_fork(bool in_child) noexcept;
 
   /// The GID table does not change after open().
   std::size_t gids() const { return addresses_.size(); }
   const Address& address(std::size_t gid_index) const { return addresses_[gid_index]; }
+  /// Null: this process has the port alone.
+  PortMember* port() const { return port_.get(); }
   void add(Listener* listener);
   void remove(Listener* listener);
 
@@ -151,14 +158,18 @@ class Engine {
     else
       return {};
   }
-  Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder);
+  Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder,
+         std::unique_ptr<PortMember> port);
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);
   void ask_to_stop() noexcept;
   bool turn();
+  bool turn_without_sockets();
   void settle();
   void deliver_events();
+  bool lock_at_exit(std::unique_lock<std::mutex>& hold) noexcept;
   void end_connections() noexcept;
+  void leave_port() noexcept;
   Instant next_deadline() const;
   void drive();
   Duration next_wait();
@@ -166,6 +177,7 @@ class Engine {
 
   xrc::OwnProcess own_;
   std::unique_ptr<Recorder> recorder_;  // null: no recording
+  std::unique_ptr<PortMember> port_;    // null: the port is not shared
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;
   std::unique_ptr<asio_driver::SocketPace> pace_;  // null: the system does not report receive buffers (sock_diag(7))

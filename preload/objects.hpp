@@ -204,6 +204,8 @@ inline constexpr unsigned int harmless_rights = unsigned{IBV_ACCESS_HUGETLB} | u
 
 /// Writes a line to standard error.
 void print_line(const std::string& what, const std::string& why);
+/// As print_line(), but only with PARLEY_VERBS_LOG.
+void note(const std::string& what, const std::string& why);
 std::string words_of(const Error& error);
 /// Sets errno for the error and returns it. Writes the sentence to standard error if PARLEY_VERBS_LOG is set.
 int refused(const char* call, const Error& error);

@@ -46,6 +46,10 @@ void print_line(const std::string& what, const std::string& why) {
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
+void note(const std::string& what, const std::string& why) {
+  if (logs()) print_line(what, why);
+}
+
 std::string words_of(const Error& error) { return error.sentence().empty() ? error.message() : error.sentence(); }
 
 int refused(const char* call, int number, const char* why) {

@@ -12,6 +12,7 @@
 
 #include "base/packet_pace.hpp"
 #include "drivers/asio/descriptor.hpp"
+#include "parley/bytes.hpp"
 
 namespace parley::asio_driver {
 
@@ -35,7 +36,8 @@ class SocketPace final : public PacketPace {
   Instant may_send(Instant now, const Gid& peer) override;
   void sent(const Gid& peer, std::size_t count, std::size_t size) noexcept override;
 
-  /// For the socket that receives at the address, on UDP port 4791. None: no socket here is bound to this address alone.
+  /// For the socket that receives at the address, on UDP port 4791; if several share it, the fullest. None: no socket here is bound to
+  /// this address alone.
   std::optional<SocketRoom> room_at(const Gid& address);
 
  private:
@@ -43,11 +45,19 @@ class SocketPace final : public PacketPace {
     std::ptrdiff_t credit = 0;  // may still be sent, by cost_of()
     Instant ask_at = Instant::min();
     std::optional<Instant> full_since{};
-    std::size_t used = 0;  // when it was asked last
+    std::size_t used = 0;                 // when it was asked last
+    std::optional<std::uint64_t> only{};  // its socket, by the system's number, if no other shares the address
+  };
+  struct Sockets {
+    std::optional<SocketRoom> fullest{};
+    std::size_t count = 0;
+    std::uint64_t last = 0;  // its number
   };
   SocketPace(int fd, int protocol) : socket_(fd), protocol_(protocol) {}
   bool answers() const;
-  std::optional<SocketRoom> ask(const Gid& address, std::uint16_t port) const;
+  std::optional<SocketRoom> room_of(const Gid& address, Peer& at) const;
+  Sockets ask(const Gid& address, std::uint16_t port, std::optional<std::uint64_t> only) const;
+  static bool read_answer(ConstBytes octets, const Gid& address, Sockets& found, std::size_t& at);
   static std::ptrdiff_t cost_of(std::size_t count, std::size_t size);
 
   Descriptor socket_;

@@ -151,7 +151,7 @@ void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std
   const std::size_t together = segments_ ? std::max<std::size_t>(message_max / size, 1) : 1;
   waiting_ += count;
   while (count > 0) {
-    const std::size_t room = room_behind(flow.id, size);
+    const std::size_t room = room_behind(flow.id, at, size);
     const std::size_t taken = std::min(count, room > 0 ? room : together);
     Piece& piece = pieces_.emplace_back();
     piece = {.path = path, .flow = flow.id, .fd = flow.fd, .at = at, .size = size, .count = taken};
@@ -166,14 +166,24 @@ void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std
   }
 }
 
-/// How many packets of that size may be appended to the message of the last piece: all must have the size of the first
+/// Whether one socket receives both packets, which begin at `a` and `b`, even if several processes share the address: the
+/// top octet of the QPN then selects the process, and the message itself for QP1.
+bool PacketSet::same_receiver(std::size_t a, std::size_t b) const {
+  constexpr std::size_t qpn = 5;  // IBA §9.2: the destination QP of the BTH
+  const auto of = [&](std::size_t packet) { return ConstBytes(out_).subspan(packet + qpn, 3); };
+  const bool management = of(a)[0] == 0 && of(a)[1] == 0 && of(a)[2] == PARLEY_IB_GSI_QPN;
+  return !management && of(a)[0] == of(b)[0];
+}
+
+/// How many packets of that size, of which the first one begins at `at`, may be appended to the message of the last piece: all must have the size of the first
 /// one, except the last.
-std::size_t PacketSet::room_behind(std::uint64_t flow, std::size_t size) const {
+std::size_t PacketSet::room_behind(std::uint64_t flow, std::size_t at, std::size_t size) const {
   if (!segments_ || sent_ == pieces_.size()) return 0;
   const Piece& before = pieces_.back();
   auto first = pieces_.rbegin();
   while (first->follows) ++first;
-  if (flow != first->flow || before.size != first->size || size > first->size) return 0;
+  if (flow != first->flow || before.size != first->size || size > first->size || !same_receiver(first->at, at))
+    return 0;
   const std::size_t room = (message_max - (before.end() - first->at)) / size;
   return size < first->size ? std::min<std::size_t>(room, 1) : room;
 }
@@ -341,6 +351,7 @@ void PacketSet::forget(int fd) {
   counters_.unsent += before - waiting_;
   forget_ways();
   if (fd == ready_fd_) ready_fd_ = -1;
+  (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);  // another process may have a copy of the socket
   if (fd == blocked_fd_) {
     blocked_ = false;
     blocked_fd_ = -1;

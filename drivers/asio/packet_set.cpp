@@ -13,7 +13,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
+#include <fmt/format.h>
+
+#include "base/bytes_io.hpp"
 #include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -43,6 +48,30 @@ Error too_many_addresses() {
   return {Errc::no_space, "{a} addresses and groups are in use at once, which is the most", PacketSet::addresses_max};
 }
 
+namespace {
+
+/// The user of a process that has UDP port 4791 of the address; none: this process's user, or nobody known.
+std::optional<std::uint32_t> other_owner(const Address& local) {
+  std::ifstream table(local.family == Address::Family::v4 ? "/proc/net/udp" : "/proc/net/udp6");
+  const std::string port = fmt::format(":{:04X}", PARLEY_ROCE_UDP_PORT);
+  std::string wanted;  // each 32 bits of the address in the processor's order
+  for (std::size_t i = 0; i < (local.family == Address::Family::v4 ? 4U : 16U); i += 4)
+    wanted += fmt::format("{:08X}", load<std::uint32_t>(local.octets.data() + i, std::endian::native));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string slot, at, skipped;
+    std::uint32_t user = 0;
+    fields >> slot >> at;
+    for (int i = 0; i < 5; ++i) fields >> skipped;
+    if (!(fields >> user) || user == ::geteuid() || !at.ends_with(port)) continue;
+    const std::string address = at.substr(0, at.size() - port.size());
+    if (address == wanted || address.find_first_not_of('0') == std::string::npos) return user;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Error port_in_use(const Address& local, bool of_all) {
   std::error_code ignored;
   if (std::filesystem::exists("/sys/module/rdma_rxe", ignored))
@@ -50,6 +79,12 @@ Error port_in_use(const Address& local, bool of_all) {
             "UDP port 4791 is in use, by the kernel's rxe as it seems: go through it with the provider rdmacm, or "
             "unload it "
             "(rdma link delete, modprobe -r rdma_rxe)"};
+  if (const auto user = other_owner(local))
+    return {
+        Errc::address_in_use,
+        "the user with the number {a} has UDP port 4791 of this address; processes of different users need different "
+        "addresses, such as others of 127.0.0.0/8",
+        *user};
   if (of_all && !local.is_any())
     return {
         Errc::address_in_use,

@@ -120,7 +120,8 @@ class PacketSet final : public PacketGroups {
   }
   bool fill(bool& left);
   void add(const PacketFlow& flow, PacketPath path, std::size_t at, std::size_t size, std::size_t count);
-  std::size_t room_behind(std::uint64_t flow, std::size_t size) const;
+  std::size_t room_behind(std::uint64_t flow, std::size_t at, std::size_t size) const;
+  bool same_receiver(std::size_t a, std::size_t b) const;
   void seal(std::size_t from, PacketFlow& flow, ConstBytes payload);
   void flush();
   std::size_t send_some(std::size_t first);

@@ -23,8 +23,6 @@ Address without_port(Address of) {
   return of;
 }
 
-std::uint64_t service_of(const Id& id, std::uint16_t port) { return (std::uint64_t{id.space} << 16) | port; }
-
 bool same_family(const Address& a, const Address& b) { return a.family == b.family; }
 
 bool is_loopback(const Address& a) {
@@ -53,6 +51,16 @@ std::optional<std::uint8_t> Core::index_of(const Address& address) const {
   return static_cast<std::uint8_t>(at - options_.addresses.begin());
 }
 
+/// The GIDs at which requests for the listener may arrive.
+std::vector<std::uint8_t> Core::gids_of(const Id& listener) const {
+  std::vector<std::uint8_t> out;
+  for (const Address& own : options_.addresses)
+    if (without_port(*listener.local) == own ||
+        (listener.local->is_any() && (!listener.af_only || same_family(own, *listener.local))))
+      out.push_back(static_cast<std::uint8_t>(&own - options_.addresses.data()));
+  return out;
+}
+
 void Core::attach(Id& id, const Address& local) {
   id.local = local;
   id.gid_index = index_of(local);
@@ -77,10 +85,13 @@ int Core::reserve_port(const Id& id, Address& local) {
   if (local.port != 0) return conflict(id, local, id.reuse);
   constexpr std::uint32_t many = last_port - first_port + 1;
   const auto start = static_cast<std::uint32_t>(rng_.below(many));
-  for (std::uint32_t i = 0; i < many; ++i) {
-    local.port = static_cast<std::uint16_t>(first_port + (start + i) % many);
-    if (conflict(id, local, id.reuse) == 0) return 0;
-  }
+  // First those that no other process at the address takes: a clash would show only when both listen.
+  for (const bool own : {options_.id_prefix != 0, false})
+    for (std::uint32_t i = 0; i < many; ++i) {
+      local.port = static_cast<std::uint16_t>(first_port + (start + i) % many);
+      if (own && local.port % 255 != options_.id_prefix) continue;
+      if (conflict(id, local, id.reuse) == 0) return 0;
+    }
   return EADDRNOTAVAIL;
 }
 
@@ -207,9 +218,12 @@ int Core::listen(const Call& call) {
   if (id->reuse)  // as on Linux: only one of those that are bound there may listen
     if (const int wrong = conflict(*id, *id->local, false)) return wrong;
   const std::uint64_t service = service_of(*id, id->local->port);
+  if (options_.services != nullptr)
+    if (const int wrong = options_.services->claim(service, gids_of(*id))) return wrong;
   auto& listeners = services_[service];
   if (listeners.empty() && !agent_.listen(service, {.connected = !id->datagrams(), .sidr = id->datagrams()})) {
     services_.erase(service);
+    if (options_.services != nullptr) options_.services->release(service, gids_of(*id));
     return ENOMEM;
   }
   listeners.push_back(id->number);

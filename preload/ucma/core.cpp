@@ -21,6 +21,7 @@ cm::ibcm::Agent make_agent(const CoreOptions& options) {
   std::memcpy(&out.ca_guid, options.node_guid.data(), sizeof out.ca_guid);
   out.ca_guid = __builtin_bswap64(out.ca_guid);
   out.seed = options.seed;
+  out.id_prefix = options.id_prefix;
   out.mra_timeout = mra_timeout;
   out.timers = {.kind = cm::ibcm::Timers::Kind::back_off};
   auto made = cm::ibcm::Agent::create(out);
@@ -210,6 +211,7 @@ void Core::destroy(Instant now, Id& id) {
     agent_.destroy(now, id.cm);
   }
   if (id.state == IdState::listening) {
+    if (options_.services != nullptr) options_.services->release(service_of(id, id.local->port), gids_of(id));
     for (auto at = services_.begin(); at != services_.end(); ++at) {
       if (std::erase(at->second, id.number) == 0) continue;
       if (at->second.empty()) {

@@ -26,6 +26,7 @@
 #include "parley/bytes.hpp"
 #include "parley/time.hpp"
 #include "preload/ucma/id.hpp"
+#include "preload/ucma/services.hpp"
 
 namespace parley::preload::ucma {
 
@@ -45,6 +46,8 @@ struct CoreOptions {
   std::uint64_t seed = 1;                   ///< for ports, PSNs, and the CM's communication and transaction IDs
   std::vector<Address> addresses{};         ///< the port's, indexed by GID index; their port numbers are 0
   std::uint8_t mtu = 3;                     ///< path MTU: 1 to 5 for 256 to 4096 octets
+  std::uint8_t id_prefix = 0;               ///< AgentOptions::id_prefix
+  Services* services = nullptr;             ///< not owned; null: all requests to the port are this process's
   // Bounds. Beyond them a command returns ENOMEM, and a peer's request is turned away until the peer retransmits it.
   std::size_t ids_max = 65536, groups_max = 4096;
 };
@@ -129,6 +132,7 @@ class Core {
   int resolve_to(const Call& call, Id& id, const std::optional<Address>& source, Address peer);
   std::optional<Address> choose_source(Host& host, const Address& peer) const;
   std::optional<std::uint8_t> index_of(const Address& address) const;
+  std::vector<std::uint8_t> gids_of(const Id& listener) const;
   void attach(Id& id, const Address& local);
   int query_path(const Call& call, const Id& id, std::uint64_t response) const;
 

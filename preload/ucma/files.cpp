@@ -64,17 +64,22 @@ CoreOptions options_of(const Engine& engine) {
   out.seed = std::random_device{}() | std::uint64_t{1} << 32;
   for (std::size_t i = 0; i < engine.gids(); ++i) out.addresses.push_back(engine.address(i));
   out.mtu = static_cast<std::uint8_t>(active_mtu(engine));
+  if (engine.port() != nullptr) {
+    out.id_prefix = engine.port()->prefix();
+    out.services = engine.port();
+  }
   return out;
 }
 
 /// The core on the engine's QP1.
 class Connections final : public Manager {
  public:
-  explicit Connections(const CoreOptions& options) : core(options) {}
+  Connections(const CoreOptions& options, PortMember* port) : core(options), port_(port) {}
 
   bool turn(Instant now, nic::roce::RoceDevice& device) override {
     bool any = false;
-    for (; device.poll_mad(in_); any = true)
+    for (; device.poll_mad(in_); any = true) {
+      if (port_ != nullptr) port_->received(in_.destination, in_.source, in_.octets);
       core.handle_mad(now,
                       {.source = in_.source,
                        .destination = in_.destination,
@@ -82,6 +87,7 @@ class Connections final : public Manager {
                        .source_qpn = in_.source_qpn,
                        .p_key = in_.p_key},
                       in_.octets);
+    }
     if (core.next_deadline() <= now) core.handle_deadline(now);
     cm::ibcm::MadTo to;
     for (; core.poll_transmit(to, out_.octets); any = true) {
@@ -93,6 +99,7 @@ class Connections final : public Manager {
       out_.traffic_class = to.traffic_class;
       out_.hop_limit = to.hop_limit;
       out_.flow_label = to.flow_label;
+      if (port_ != nullptr) port_->sent(out_.source, out_.destination, out_.octets);
       (void)device.send_mad(out_);  // without room, the MAD is lost as on a wire
     }
     while (const auto fd = core.poll_changed())
@@ -123,6 +130,7 @@ class Connections final : public Manager {
   std::map<int, EventDescriptor*> bells;  // of the open files
 
  private:
+  PortMember* port_;  // null: the port is not shared
   nic::roce::MadIn in_;
   nic::roce::MadOut out_;
 };
@@ -231,8 +239,8 @@ int Files::open(int flags) {
   }
   close_lost();
   made->engine = std::move(*running);
-  made->connections = static_cast<Connections*>(
-      &made->engine->manager([&] { return std::make_unique<Connections>(options_of(*made->engine)); }));
+  made->connections = static_cast<Connections*>(&made->engine->manager(
+      [&] { return std::make_unique<Connections>(options_of(*made->engine), made->engine->port()); }));
   made->engine->with_nic([&](auto&) { made->connections->open(fd, made->bell); });
   const std::scoped_lock hold(mutex_);
   opened_.insert_or_assign(fd, std::move(made));
@@ -246,10 +254,16 @@ ssize_t Files::write(int fd, const void* octets, std::size_t size) {
   if (!opened->engine->is_own() || opened->is_parents()) return refused("write", EPERM, Engine::not_own), -1;
   Program program;
   const ConstBytes command(static_cast<const std::uint8_t*>(octets), size);
-  for (;;) {
+  for (bool claims = false;;) {
     Engine& engine = *opened->engine;
     const int wrong =
         engine.with([&](Device&) { return opened->connections->core.write(clock_now(), program, fd, command); });
+    if (wrong == Services::undecided && engine.port() != nullptr) {
+      claims = true;
+      engine.port()->settle_claim();
+      continue;
+    }
+    if (claims) engine.port()->drop_claim();  // if the id has gone in the meantime
     if (wrong == 0) return static_cast<ssize_t>(size);
     if (wrong != EAGAIN) return refused(Core::name_of(command), wrong, std::strerror(wrong)), -1;
     if (!EventDescriptor::wait(fd)) return -1;

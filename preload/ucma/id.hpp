@@ -75,6 +75,9 @@ struct Id {
   bool has_connection() const { return cm != 0 || state == IdState::connect; }
 };
 
+/// The service ID of a port number of the id's port space (IBA Annex A11).
+inline std::uint64_t service_of(const Id& id, std::uint16_t port) { return (std::uint64_t{id.space} << 16) | port; }
+
 /// The address vector with which the id's queue pair reaches `peer`.
 ib_uverbs_ah_attr way_to(const Id& id, const Address& peer);
 

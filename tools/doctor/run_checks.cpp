@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -71,8 +73,8 @@ std::vector<std::pair<unsigned, std::uint64_t>> port_sockets() {
   return out;
 }
 
-/// "ib_send_bw (4711)": the process that has the socket, if this user may see its descriptors.
-std::optional<std::string> owner_of(std::uint64_t inode) {
+/// "ib_send_bw (4711)": the process that has the socket, if this user may see its descriptors; `only`: with that name.
+std::optional<std::string> owner_of(std::uint64_t inode, std::string_view only = {}) {
   const std::string wanted = fmt::format("socket:[{}]", inode);
   std::error_code none;
   for (std::filesystem::directory_iterator process("/proc", none), end; !none && process != end;
@@ -87,10 +89,16 @@ std::optional<std::string> owner_of(std::uint64_t inode) {
       std::ifstream comm(process->path() / "comm");
       std::string name;
       std::getline(comm, name);
+      if (!only.empty() && name != only) continue;
       return fmt::format("{} ({})", printable(name, false), pid);  // the process chose its name
     }
   }
   return std::nullopt;
+}
+
+/// Whether the socket is one that programs under `parley run` share.
+bool is_shared(unsigned uid, std::uint64_t inode) {
+  return uid == ::geteuid() && owner_of(inode, "parley-port").has_value();
 }
 
 Check check_addresses() {
@@ -112,12 +120,18 @@ Check check_addresses() {
   check.found = fmt::format("GIDs without -a: {}", fmt::join(all, ", "));
   if (taken.empty()) return check;
   std::vector<std::string> owners;
-  for (const auto& [uid, inode] : port_sockets())
+  const auto sockets = port_sockets();
+  if (std::all_of(sockets.begin(), sockets.end(), [](const auto& s) { return is_shared(s.first, s.second); })) {
+    check.found += fmt::format("; programs under parley run share UDP port {} at {}", PARLEY_ROCE_UDP_PORT,
+                               fmt::join(taken, ", "));
+    return check;
+  }
+  for (const auto& [uid, inode] : sockets)
     owners.push_back(owner_of(inode).value_or(fmt::format("the kernel (rxe), or a process of user {}", uid)));
   check.verdict = Verdict::limited;
   check.found += fmt::format("; UDP port {} is in use at {}, by {}", PARLEY_ROCE_UDP_PORT, fmt::join(taken, ", "),
                              fmt::join(owners, ", "));
-  check.advice = "give each program an address of its own: parley run -a 127.0.0.3 PROGRAM";
+  check.advice = "give the program an address that is free: parley run -a 127.0.0.3 PROGRAM";
   return check;
 }
 

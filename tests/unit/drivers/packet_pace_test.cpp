@@ -96,6 +96,26 @@ TEST_F(Pace, AReceiverThatReadsNothingIsRememberedAmongManyPeers) {
   EXPECT_EQ(pace_->may_send(now_, peer_), now_);
 }
 
+// The only socket of an address is remembered, and asked alone.
+TEST_F(Pace, ASocketInPlaceOfTheOnlyOneIsAsked) {
+  send_all(now_);
+  ASSERT_GT(pace_->may_send(now_, peer_), now_);
+  const Address other = own_address(6, 0);
+  {
+    const Descriptor first(receiver_at(other));
+    EXPECT_EQ(pace_->may_send(now_, gid_of(other)), now_);
+  }
+  pace_->sent(gid_of(other), 10000, packet);
+  const Descriptor second(receiver_at(other));
+  Address to = other;
+  to.port = PARLEY_ROCE_UDP_PORT;
+  const auto name = asio_driver::to_sockaddr(to);
+  const std::vector<std::uint8_t> octets(packet);
+  for (std::size_t n = 0; n < 4 * buffer / packet; ++n)
+    (void)::sendto(out_.fd, octets.data(), octets.size(), 0, name.get(), name.size);
+  EXPECT_GT(pace_->may_send(now_, gid_of(other)), now_) << "it is full";
+}
+
 TEST_F(Pace, PeersOnOtherHostsAreNotHeld) {
   const Gid elsewhere = gid_of(Address::v4(192, 0, 2, 1, 0));
   EXPECT_FALSE(pace_->room_at(elsewhere));

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes_io.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "tests/unit/drivers/own_address.hpp"
@@ -170,6 +171,7 @@ struct ManyPorts final : PacketMachine {
     if (next == last) return 0;
     to = {.local = local, .peer = peer, .source_port = next++, .way = ++way};
     std::fill_n(out.begin(), packet_size, std::uint8_t{0});
+    if (!qpns.empty()) store(out.data() + 4, qpns[way % qpns.size()], std::endian::big);  // IBA §9.2: of the BTH
     return packet_size;
   }
   Instant next_deadline() const override { return never; }
@@ -177,6 +179,7 @@ struct ManyPorts final : PacketMachine {
   Address local = own_address(1, 0), peer = own_address(2, 0);
   std::uint16_t next = 0, last = 0;
   std::uint64_t way = 0;
+  std::vector<std::uint32_t> qpns{};  // destinations, in turn
   bool bound = false;
   std::error_code failed;
 };
@@ -209,6 +212,25 @@ TEST(PacketSet, FlowsWithoutASocketOfTheirOwnShareMessages) {
   EXPECT_EQ(sent[0].source_port, first) << "a flow lost its socket";
   EXPECT_EQ(sent[1].source_port, first + 1);
   EXPECT_EQ(sockets.counters().unsent, 0U);
+  ::close(epoll);
+}
+
+// Linux gives a message to one socket as a whole: the first packet decides which.
+TEST(PacketSet, PacketsForSeveralProcessesAtOneAddressShareNoMessage) {
+  ManyPorts machine;
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  asio_driver::PacketSet sockets(machine, {}, epoll, -1);
+  machine.next = 20000;
+  machine.last = 20000 + asio_driver::PacketSet::senders_max;
+  sockets.drain({});
+  ASSERT_FALSE(machine.failed);
+  machine.qpns = {0x010001, 0x010002, 0x020001, 0x020002, PARLEY_IB_GSI_QPN, PARLEY_IB_GSI_QPN, 2, 3};
+  machine.way = machine.qpns.size() - 1;
+  machine.last += 8;
+  std::vector<std::uint16_t> places;  // of each packet in its message
+  sockets.set_tap([&places](const PacketTapRecord& record) { places.push_back(record.identification); });
+  sockets.drain({});
+  EXPECT_EQ(places, (std::vector<std::uint16_t>{0, 1, 0, 1, 0, 0, 0, 1}));
   ::close(epoll);
 }
 

@@ -187,4 +187,33 @@ TEST_F(Ucma, Options) {
 }
 
 }  // namespace
+/// A shared port whose keeper has not answered yet.
+struct SlowServices final : Services {
+  int answer = undecided, claims = 0, releases = 0;
+  int claim(std::uint64_t, const std::vector<std::uint8_t>&) override { return ++claims, answer; }
+  void release(std::uint64_t, const std::vector<std::uint8_t>&) noexcept override { ++releases; }
+};
+
+// The program's other commands and packets go on while the keeper of a shared port decides.
+TEST_F(Ucma, ListensWhenTheServiceOfASharedPortIsDecided) {
+  SlowServices services;
+  CoreOptions shared = options(3, 33);
+  shared.services = &services;
+  Machine m(shared);
+  m.open(server);
+  const std::uint32_t id = m.create(server, 1), refused = m.create(server, 2);
+  EXPECT_EQ(m.bind(server, id, Address::any(Address::Family::v4, 7471)), 0);
+  EXPECT_EQ(m.listen(server, id), EINPROGRESS);
+  EXPECT_EQ(m.listen(server, refused), EINPROGRESS);
+  EXPECT_EQ(m.port(server, id), 7471);
+  services.answer = 0;
+  EXPECT_EQ(m.listen(server, id), 0);
+  EXPECT_EQ(m.listen(server, id), EINVAL) << "listens";
+  services.answer = EADDRINUSE;
+  EXPECT_EQ(m.listen(server, refused), EADDRINUSE);
+  EXPECT_EQ(services.claims, 4);
+  EXPECT_EQ(m.destroy(server, id), 0);
+  EXPECT_EQ(services.releases, 1);
+}
+
 }  // namespace parley::preload_test
