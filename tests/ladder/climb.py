@@ -75,6 +75,10 @@ class Climb:
         self.interfaces = Interfaces() if rung.interfaces else None
         self.names = {"a": self.server_name(), "p": self.port, "from": os.path.join(HERE, "rungs.py"), "to": self.copy}
         self.processes = []
+        if rung.compiler:
+            self.names["mpi"] = os.path.join(folder, rung.compiler)
+            if not os.path.exists(self.names["mpi"]):
+                subprocess.run([rung.compiler, "-o", self.names["mpi"], os.path.join(HERE, "ranks.c")], check=True)
 
     def server_name(self):
         if self.interfaces:
@@ -116,7 +120,7 @@ class Climb:
         while True:
             client = self.begin(2, self.rung.client)
             said = client.communicate(timeout=LIMIT)[0]
-            too_early = self.rung.ready == "roce" and re.search(REJECTED, said) and server.poll() is None
+            too_early = server and self.rung.ready == "roce" and re.search(REJECTED, said) and server.poll() is None
             if not too_early or time.monotonic() > end:
                 return client, said
 
@@ -129,12 +133,13 @@ class Climb:
                 self.interfaces.end()
 
     def run_both(self):
-        server = self.begin(1, self.rung.server)
-        self.wait_until_ready(server)
+        server = self.begin(1, self.rung.server) if self.rung.server else None
+        if server:
+            self.wait_until_ready(server)
         try:
             wrong = ""
             wrong = self.what_is_wrong("client", *self.client_of(server))
-            if not wrong and not self.rung.serves_on:
+            if not wrong and server and not self.rung.serves_on:
                 wrong = self.what_is_wrong("server", server, server.communicate(timeout=LIMIT)[0])
         except subprocess.TimeoutExpired as late:
             wrong = f"not over after {LIMIT} s\n{(late.stdout or b'').decode(errors='replace')}"
@@ -212,8 +217,8 @@ def main():
         print("the table is that of climb.py --table" if same else f"{options.check_table} does not contain the table of climb.py --table")
         return 0 if same else 1
     rungs = [rung for rung in RUNGS if (options.all or rung.ci) and options.only in rung.name]
-    missing = sorted({words[0] for rung in rungs for words in (rung.server, rung.client)} - {
-        words[0] for rung in rungs for words in (rung.server, rung.client) if shutil.which(words[0])})
+    programs = {word for rung in rungs for word in (*rung.server[:1], rung.client[0], rung.compiler) if word}
+    missing = sorted(program for program in programs if not shutil.which(program))
     if missing:
         print(f"not installed: {', '.join(missing)} (./dev has the list of Debian's packages: LADDER_PACKAGES)", file=sys.stderr)
         return 3

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """The rungs of the ladder: stock RDMA programs, each as a server and a client under `parley run`, with different addresses. Programs that ignore
-addresses of the loopback interface (`interfaces`) run in a network namespace with two interfaces, which takes root.
+addresses of the loopback interface (`interfaces`) run in a network namespace with two interfaces, which takes root. A rung without a server is one
+program that starts the others, such as mpirun: all have one address. {mpi} is ranks.c, compiled by `compiler`.
 
 In the arguments, {a} is the server's address and {p} a free port. `holds` are regular expressions that the client's output matches;
 `both`: the server's output too. `ci`: ./dev test runs the rung; ./dev stress runs all. `fails`: the reason why it fails today; `message`: a
@@ -23,12 +24,13 @@ class Rung:
     under: tuple = ()        # further options of parley run
     interfaces: bool = False
     env: tuple = ()          # variables: ("NAME=value", ...)
+    compiler: str = ""
 
     @property
     def name(self):
         words = " ".join(self.client).replace(" {a}", "").replace(" -p {p}", "").replace(" -F -x 0", "").replace(" -F", "")
         words = " ".join([*self.env, words.replace(" -lp {p}", "").replace(" -P {p}", "").replace(" -t 1", "")])
-        return words if self.server[:1] == self.client[:1] else f"{self.server[0]} {words}"
+        return words if not self.server or self.server[:1] == self.client[:1] else f"{self.server[0]} {words}"
 
 
 def ping_pong(kind, *options, count=200, ci=False, fails="", message=""):
@@ -70,6 +72,13 @@ def fi_pingpong(provider, endpoint, *options, ci=False):
 def ucx(transport, test, size="64", ci=False):
     words = ("ucx_perftest", "-t", test, "-n", "200", "-s", size, "-p", "{p}")
     return Rung("UCX", words, (*words, "{a}"), (r"(?m)^Final: +200 ",), env=(f"UCX_TLS={transport},self",), ci=ci)
+
+
+def mpi(kind, transport, ranks, ci=False):
+    """Both MPIs of Debian use UCX, here its InfiniBand transports alone."""
+    own = {"openmpi": ("--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"), "mpich": ()}[kind]
+    return Rung("MPI", (), (f"mpirun.{kind}", *own, "-np", str(ranks), "{mpi}"), (rf"{ranks} ranks: ring, all-to-all, RMA: ok",),
+                env=(f"UCX_TLS={transport},self",), compiler=f"mpicc.{kind}", ci=ci)
 
 
 LAST_SIZE = r"(?m)^ 8388608 +"
@@ -152,5 +161,7 @@ LIBFABRIC = [fi_pingpong("verbs", "msg", ci=True), fi_pingpong("verbs", "dgram")
 UCX = [*(ucx("rc", test) for test in ("tag_lat", "tag_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get")),
        *(ucx("rc", test, size="8") for test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")),
        ucx("rc", "tag_bw", size="1000000", ci=True), ucx("ud", "tag_lat"), ucx("ud", "tag_bw", size="100000")]
+MPI = [mpi(kind, transport, ranks, ci=(transport, ranks) == ("rc", 4))
+       for kind in ("openmpi", "mpich") for transport, ranks in (("rc", 2), ("rc", 4), ("ud", 4), ("rc", 16))]
 
-RUNGS = [*PING_PONGS, *PERFTEST, *RDMA_CM, *RSOCKETS, *QPERF, *LIBFABRIC, *UCX]
+RUNGS = [*PING_PONGS, *PERFTEST, *RDMA_CM, *RSOCKETS, *QPERF, *LIBFABRIC, *UCX, *MPI]
