@@ -158,8 +158,8 @@ Result<bool> PortMember::enter(int fd, std::string& impossible) {
   }
 }
 
-/// Of the sockets of others, as many as leave the program most of its descriptors: from 0 on without a gap, so that the
-/// system does not number them anew when the keeper ends.
+/// Keeps as many of the other members' sockets as leave the program most of its descriptors: from 0 on without a gap, so
+/// that the system does not renumber them when the keeper ends.
 void PortMember::keep(const port::Sockets& at, std::vector<int>& files) {
   if (at.position >= sockets_.size()) return;
   auto& group = sockets_[at.position];
@@ -240,7 +240,7 @@ void PortMember::settle_claim() {
   (void)::pthread_setcancelstate(before, nullptr);
 }
 
-/// Of a service of others: the keeper ignores it.
+/// The keeper ignores the release of another member's service.
 void PortMember::take_back(const Asked& asked) {
   const port::Release release{.service = asked.service, .positions = asked.positions};
   if (keeper_ >= 0) (void)port::send_with(keeper_, port::encode(release), {});

@@ -23,7 +23,7 @@ namespace parley::preload {
 
 class PortMember final : public asio_driver::PacketSockets, public ucma::Services {
  public:
-  /// Null: no keeper can be had here, for a reason that PARLEY_VERBS_LOG shows; the process then has the port alone. Errors:
+  /// Null: no keeper is available here, for a reason that PARLEY_VERBS_LOG shows; the process then has the port alone. Errors:
   /// address_in_use (by a process that does not share), no_space (254 processes share it already).
   static Result<std::unique_ptr<PortMember>> join(const std::vector<Address>& addresses);
   ~PortMember() override;
@@ -39,14 +39,14 @@ class PortMember final : public asio_driver::PacketSockets, public ucma::Service
   int claim(std::uint64_t service, const std::vector<std::uint8_t>& gids) override;
   /// Waits for the keeper's answer to this thread's claim, at most 3 s. Not under the engine's lock.
   void settle_claim();
-  /// Takes back a claim of this thread whose result nobody has read.
+  /// Takes back a claim of this thread whose result was not read.
   void drop_claim() noexcept;
   void release(std::uint64_t service, const std::vector<std::uint8_t>& gids) noexcept override;
   /// A MAD of QP1, for the will.
   void sent(const Gid& local, const Gid& remote, ConstBytes mad);
   void received(const Gid& local, const Gid& remote, ConstBytes mad);
   /// Gives the prefix back, once the program's own copies of the sockets are closed: the ports are free afterwards if
-  /// nobody else shares them. Waits at most 200 ms.
+  /// no other process shares them. Waits at most 200 ms.
   void leave() noexcept;
 
   /// While a thread forks: no descriptor changes.

@@ -59,7 +59,7 @@ int start_child(void* argument) {
 }
 
 /// Starts the keeper, and returns when it listens: 0 or an errno. The program notices nothing: no handler of fork(2) runs,
-/// and the child's end is no SIGCHLD and nothing for its wait(2).
+/// and the child's end sends no SIGCHLD, and its wait(2) does not report it.
 int start_keeper(const std::string& program) {
   constexpr std::size_t each = stack_size / sizeof(std::max_align_t);
   std::vector<std::max_align_t> stacks(2 * each);

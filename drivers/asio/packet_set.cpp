@@ -50,7 +50,7 @@ Error too_many_addresses() {
 
 namespace {
 
-/// The user of a process that has UDP port 4791 of the address; none: this process's user, or nobody known.
+/// The user of a process that has UDP port 4791 of the address; none: this process's user, or it is not known.
 std::optional<std::uint32_t> other_owner(const Address& local) {
   std::ifstream table(local.family == Address::Family::v4 ? "/proc/net/udp" : "/proc/net/udp6");
   const std::string port = fmt::format(":{:04X}", PARLEY_ROCE_UDP_PORT);

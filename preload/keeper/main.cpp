@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // parley-port: the process that opens UDP port 4791 for all processes of a user that share an address. libparley_verbs.so
-// starts it on demand, and it ends when nobody needs it. It returns as soon as it listens, or if another one does.
+// starts it on demand, and it ends when no process needs it. It returns as soon as it listens, or if another one does.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>

@@ -75,7 +75,7 @@ void Server::wait() {
   }
 }
 
-/// -1: nobody waits. Who comes at the limit of open files is refused, or the listener would stay readable.
+/// -1: no connection waits. At the limit of open files a connection is refused; otherwise the listener would stay readable.
 int Server::accept() {
   const int fd = ::accept4(listener_.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || spare_ < 0) return fd;

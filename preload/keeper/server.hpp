@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The keeper's connections to its members, and its loop. It waits for nobody: what a member does not read is queued up to
+// The keeper's connections to its members, and its loop. It never waits for a member: what a member does not read is queued up to
 // a bound, and then dropped or the member's connection closed.
 #pragma once
 #include <cstdint>
@@ -16,7 +16,7 @@ class Server {
  public:
   /// Owns `listener`, which listens.
   explicit Server(int listener);
-  /// Until nobody has been there for a while.
+  /// Runs until it has had no member for a while.
   void run();
 
  private:

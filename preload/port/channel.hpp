@@ -33,7 +33,7 @@ inline ssize_t send_with(int fd, ConstBytes octets, std::span<const int> files) 
   return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/// A received message; the descriptors that nobody takes are closed.
+/// A received message; descriptors that the caller leaves in it are closed.
 struct Received {
   Received() = default;
   Received(const Received&) = delete;

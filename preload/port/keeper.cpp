@@ -63,7 +63,7 @@ void Keeper::on(Instant now, MemberId id, Member& member, const Offered&, std::s
     return close_empty(now);
   }
   seat(id, member);
-  if (!is_recovering(now)) end_recovery();  // of a member that comes late: nobody else knew the group
+  if (!is_recovering(now)) end_recovery();  // a member that joins late: no other one knew the group
 }
 
 /// The smallest size of a group that has a free prefix, which it sets; 0: none is free. `of_absent`: also of members of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The keeper's decisions: who is a member, which prefix and sockets it has, where requests for a service go, and when the
+// The keeper's decisions: which processes are members, which prefix and sockets each has, where requests for a service go, and when the
 // keeper ends. Pure: messages, ends of connections and the time go in; messages come out. The sockets are behind Ground.
 //
 //   connected(), handle(), gone(), mourned(), handle_deadline()     then, until it returns none: poll_output()

@@ -17,7 +17,7 @@
 
 namespace parley::preload::port {
 
-/// Of the effective user.
+/// The name of the keeper's abstract socket, for the effective user.
 inline std::string keeper_name() { return fmt::format("parley-port-{}-{}", protocol_version, ::geteuid()); }
 
 struct KeeperAddress {

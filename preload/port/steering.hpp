@@ -9,7 +9,7 @@
 //   everything else                socket 0
 //
 // A REJ of reason 4 (timeout) of a side that does not know the receiver's communication ID yet has 0 there. It goes to
-// socket 0, where nobody reads it: the receiver finds out when it accepts, since no RTU comes.
+// socket 0, where the keeper drops it: the receiver finds out when it accepts, since no RTU comes.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -92,7 +92,7 @@ class Partings {
   std::deque<std::uint64_t> done_;
 };
 
-/// The answer of a port on which nobody listens: REJ 8 to a REQ, status 1 to a SIDR_REQ, DREP to a DREQ. None: the message needs no answer.
+/// The answer of a port without a listener: REJ 8 to a REQ, status 1 to a SIDR_REQ, DREP to a DREQ. None: the message needs no answer.
 std::optional<Bytes> answer_of_nobody(ConstBytes mad);
 
 /// A packet of QP1 for that MAD, from the BTH to the ICRC, as sent from UDP port 4791.
