@@ -14,7 +14,7 @@ namespace parley::preload::port {
 
 namespace {
 
-using wire::ib::CmAbout;
+using wire::ib::CmSubject;
 using wire::ib::CmMessage;
 using wire::ib::CmReject;
 
@@ -201,7 +201,7 @@ std::optional<Bytes> answer_of_nobody(ConstBytes mad) {
   const std::uint64_t transaction = message->transaction_id;
   if (const auto* const req = std::get_if<wire::ib::CmReq>(&message->body))
     return mad_of(transaction, wire::ib::CmRej{.remote_comm_id = req->local_comm_id,
-                                               .about = CmAbout::req,
+                                               .about = CmSubject::req,
                                                .reason = CmReject::invalid_service_id});
   if (const auto* const req = std::get_if<wire::ib::CmSidrReq>(&message->body))
     return mad_of(transaction, wire::ib::CmSidrRep{.request_id = req->request_id,
@@ -229,7 +229,7 @@ Bytes gsi_packet(const Gid& local, const Gid& remote, ConstBytes mad) {
 
 std::optional<Bytes> gsi_mad(const Gid& local, const Gid& remote, std::uint16_t source_port, ConstBytes octets) {
   if (octets.size() < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return std::nullopt;
-  wire::ib::Sealer sealer(header_of(remote, local, source_port));
+  wire::ib::IcrcSealer sealer(header_of(remote, local, source_port));
   const auto packet = wire::ib::Packet::parse(octets);
   const bool is_mad =
       packet && packet->bth.dest_qpn == PARLEY_IB_GSI_QPN &&
