@@ -14,9 +14,9 @@ namespace parley::preload::port {
 
 namespace {
 
-using wire::ib::CmSubject;
 using wire::ib::CmMessage;
 using wire::ib::CmReject;
+using wire::ib::CmSubject;
 
 constexpr std::uint8_t valid = 1;
 constexpr std::size_t requests_max = 4096;

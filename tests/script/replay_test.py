@@ -284,11 +284,11 @@ class Words(Replay):
     def test_wrong_words_are_refused(self):
         for words, code, text in (
                 ((RPING,), 2, "choose the side to play"),
-                ((RPING, "--role", "initiator"), 2, "say whom to play against"),
+                ((RPING, "--role", "initiator"), 2, "choose the live peer"),
                 ((RPING, "--role", "observer", "--against", "sim:parley"), 2, "observer"),
                 ((RPING, "--role", "initiator", "--listen", "127.0.0.1:0"), 2, "an initiator connects"),
                 ((RPING, "--role", "responder", "--against", "127.0.0.1:1"), 2, "a responder waits"),
-                ((RPING, "--role", "responder", "--against", "sim:parley", "--listen", "127.0.0.1:0"), 2, "exclude"),
+                ((RPING, "--role", "responder", "--against", "sim:parley", "--listen", "127.0.0.1:0"), 2, "cannot be used together"),
                 ((RPING, "--role", "initiator", "--against", "sim:nobody"), 2, "not a simulated peer"),
                 ((RPING, "--role", "initiator", "--against", "sim:parley", "--speed", "fast"), 2, "is not a speed"),
                 ((RPING, "--role", "initiator", "--against", "sim:parley"), 3, "choose one with --connection"),

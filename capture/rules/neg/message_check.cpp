@@ -200,8 +200,8 @@ std::optional<NegFault> check_qp_turn(std::uint8_t stage, ConstBytes body) {
     return NegFault{Rule::neg_qp_header,
                     fmt::format("{}, {} are expected", counted(body.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN)};
   if (version != PARLEY_NEG_QP_VERSION)
-    return NegFault{Rule::neg_qp_version,
-                    fmt::format("the attributes have version {}; this side supports {}", version, PARLEY_NEG_QP_VERSION)};
+    return NegFault{Rule::neg_qp_version, fmt::format("the attributes have version {}; this side supports {}", version,
+                                                      PARLEY_NEG_QP_VERSION)};
   return check_qp_items(r, transport == transport_ud);
 }
 
