@@ -13,14 +13,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include <fmt/format.h>
-
-#include "base/bytes_io.hpp"
 #include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_socket.hpp"
+#include "drivers/asio/port_sockets.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/clock.hpp"
 
@@ -52,21 +48,10 @@ namespace {
 
 /// The user of a process that has UDP port 4791 of the address; none: this process's user, or it is not known.
 std::optional<std::uint32_t> other_owner(const Address& local) {
-  std::ifstream table(local.family == Address::Family::v4 ? "/proc/net/udp" : "/proc/net/udp6");
-  const std::string port = fmt::format(":{:04X}", PARLEY_ROCE_UDP_PORT);
-  std::string wanted;  // each 32 bits of the address in the processor's order
-  for (std::size_t i = 0; i < (local.family == Address::Family::v4 ? 4U : 16U); i += 4)
-    wanted += fmt::format("{:08X}", load<std::uint32_t>(local.octets.data() + i, std::endian::native));
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream fields(line);
-    std::string slot, at, skipped;
-    std::uint32_t user = 0;
-    fields >> slot >> at;
-    for (int i = 0; i < 5; ++i) fields >> skipped;
-    if (!(fields >> user) || user == ::geteuid() || !at.ends_with(port)) continue;
-    const std::string address = at.substr(0, at.size() - port.size());
-    if (address == wanted || address.find_first_not_of('0') == std::string::npos) return user;
-  }
+  for (const PortSocket& socket : roce_port_sockets())
+    if (socket.user != ::geteuid() && socket.local.family == local.family &&
+        (socket.local.octets == local.octets || socket.local.is_any()))
+      return socket.user;
   return std::nullopt;
 }
 

@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +27,7 @@
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/gid_addresses.hpp"
 #include "drivers/asio/packet_pace.hpp"
+#include "drivers/asio/port_sockets.hpp"
 #include "parley/wire/ib.h"
 #include "tools/own_program.hpp"
 #include "tools/run/program.hpp"
@@ -56,23 +56,6 @@ Check check_library() {
   return check;
 }
 
-/// The sockets of UDP port 4791 that /proc lists: "uid 0, inode 4711".
-std::vector<std::pair<unsigned, std::uint64_t>> port_sockets() {
-  std::vector<std::pair<unsigned, std::uint64_t>> out;
-  for (const char* const name : {"/proc/net/udp", "/proc/net/udp6"}) {
-    std::ifstream file(name);
-    const std::string port = fmt::format(":{:04X}", PARLEY_ROCE_UDP_PORT);
-    for (std::string line, slot, local, remote, skip; std::getline(file, line);) {
-      std::istringstream words(line);
-      unsigned uid = 0;
-      std::uint64_t inode = 0;
-      words >> slot >> local >> remote >> skip >> skip >> skip >> skip >> uid >> skip >> inode;
-      if (words && local.ends_with(port)) out.emplace_back(uid, inode);
-    }
-  }
-  return out;
-}
-
 /// "ib_send_bw (4711)": the process that has the socket, if this user may see its descriptors; `only`: with that name.
 std::optional<std::string> owner_of(std::uint64_t inode, std::string_view only = {}) {
   const std::string wanted = fmt::format("socket:[{}]", inode);
@@ -97,8 +80,8 @@ std::optional<std::string> owner_of(std::uint64_t inode, std::string_view only =
 }
 
 /// Whether the socket is one that programs under `parley run` share.
-bool is_shared(unsigned uid, std::uint64_t inode) {
-  return uid == ::geteuid() && owner_of(inode, "parley-port").has_value();
+bool is_shared(const asio_driver::PortSocket& socket) {
+  return socket.user == ::geteuid() && owner_of(socket.inode, "parley-port").has_value();
 }
 
 Check check_addresses() {
@@ -120,14 +103,15 @@ Check check_addresses() {
   check.found = fmt::format("GIDs without -a: {}", fmt::join(all, ", "));
   if (taken.empty()) return check;
   std::vector<std::string> owners;
-  const auto sockets = port_sockets();
-  if (std::all_of(sockets.begin(), sockets.end(), [](const auto& s) { return is_shared(s.first, s.second); })) {
+  const auto sockets = asio_driver::roce_port_sockets();
+  if (std::all_of(sockets.begin(), sockets.end(), is_shared)) {
     check.found += fmt::format("; programs under parley run share UDP port {} at {}", PARLEY_ROCE_UDP_PORT,
                                fmt::join(taken, ", "));
     return check;
   }
-  for (const auto& [uid, inode] : sockets)
-    owners.push_back(owner_of(inode).value_or(fmt::format("the kernel (rxe), or a process of user {}", uid)));
+  for (const auto& socket : sockets)
+    owners.push_back(
+        owner_of(socket.inode).value_or(fmt::format("the kernel (rxe), or a process of user {}", socket.user)));
   check.verdict = Verdict::limited;
   check.found += fmt::format("; UDP port {} is in use at {}, by {}", PARLEY_ROCE_UDP_PORT, fmt::join(taken, ", "),
                              fmt::join(owners, ", "));
