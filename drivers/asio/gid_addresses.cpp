@@ -18,7 +18,7 @@ namespace {
 int group_of(const Address& a) {
   if (is_loopback_v4(a)) return 3;
   if (a.family == Address::Family::v4) return 0;
-  if (a == Address::loopback(Address::Family::v6, a.port)) return 4;
+  if (is_loopback(a)) return 4;
   return a.is_link_local() ? 2 : 1;
 }
 

@@ -17,6 +17,10 @@ inline constexpr std::size_t receive_size = 64 << 10;  // for each; the system m
 
 /// In 127.0.0.0/8: all of these are this host.
 inline bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
+/// The same, or ::1.
+inline bool is_loopback(const Address& a) {
+  return is_loopback_v4(a) || a == Address::loopback(Address::Family::v6, a.port);
+}
 
 /// An address of this host, and its interface's index.
 struct InterfaceAddress {

@@ -38,11 +38,6 @@ bool attach(int fd, const std::vector<Instruction>& program) {
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &all, sizeof all) == 0;
 }
 
-bool is_loopback(const Address& address) {
-  return asio_driver::is_loopback_v4(address) ||
-         gid_of(address) == gid_of(Address::loopback(Address::Family::v6, PARLEY_ROCE_UDP_PORT));
-}
-
 /// The size of each packet in what the system has coalesced (UDP_GRO); 0: it is one.
 std::size_t packet_size(msghdr& message) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -85,7 +80,7 @@ int SocketGround::extend(const Address& address, std::size_t size) {
   const bool fresh = !groups_.contains(address);
   Group& group = groups_[address];
   const std::size_t before = group.size();
-  const RoceHostOptions options{.offload = is_loopback(address)};
+  const RoceHostOptions options{.offload = asio_driver::is_loopback(address)};
   std::error_code why;
   while (group.size() < size) {
     const bool first = group.empty();

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "drivers/asio/packet_socket.hpp"
 #include "preload/ucma/core.hpp"
 #include "preload/ucma/sockaddrs.hpp"
 #include "wire/ib/cma.hpp"
@@ -24,11 +25,6 @@ Address without_port(Address of) {
 }
 
 bool same_family(const Address& a, const Address& b) { return a.family == b.family; }
-
-bool is_loopback(const Address& a) {
-  return a.family == Address::Family::v4 ? a.octets[0] == 127
-                                         : without_port(a) == Address::loopback(Address::Family::v6, 0);
-}
 
 /// The path record as on the wire (IBA §15.2.5.16), which ib_path_rec_data carries.
 struct PathRecord {
@@ -138,7 +134,7 @@ std::optional<Address> Core::choose_source(Host& host, const Address& peer) cons
   const Address* found = nullptr;
   for (const Address& own : options_.addresses) {
     if (!same_family(own, peer)) continue;
-    if (is_loopback(own) == is_loopback(peer)) return own;
+    if (asio_driver::is_loopback(own) == asio_driver::is_loopback(peer)) return own;
     if (found == nullptr) found = &own;
   }
   return found == nullptr ? std::nullopt : std::optional(*found);
