@@ -6,20 +6,16 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/after.hpp"
 #include "drivers/clock.hpp"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
+#include "drivers/passed_files.hpp"
+#include "drivers/peer_process.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -32,27 +28,13 @@ constexpr std::size_t messages_at_once = 8;  // per connection, before others ha
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
-/// Identifies the process that connected: unlike its pid, this is never reused. Negative: not available.
-int process_behind(int fd, pid_t pid) {
-  int pidfd = -1;
-  socklen_t length = sizeof(pidfd);
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return pidfd;
-  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-}
-
 /// Facts about the descriptor that arrived with a message; all received descriptors are closed.
 std::optional<FileFacts> received_file(msghdr& message) {
   std::optional<FileFacts> facts;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      if (!facts) facts = facts_of(fd);
-      ::close(fd);
-    }
-  }
+  each_received_file(message, [&](int fd) {
+    if (!facts) facts = facts_of(fd);
+    ::close(fd);
+  });
   return facts;
 }
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 
 #include <fmt/format.h>
 
+#include "drivers/passed_files.hpp"
 #include "drivers/secure_env.hpp"
 
 namespace parley::xrc {
@@ -64,19 +64,7 @@ int SocketAddress::connect(int fd) const {
 
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags) {
   if (file < 0) return ::send(socket, octets.data(), octets.size(), flags);
-  iovec part{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // only read
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* c = CMSG_FIRSTHDR(&message);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(c), &file, sizeof(int));
-  return ::sendmsg(socket, &message, flags);
+  return send_with_files(socket, octets, {&file, 1}, flags);
 }
 
 std::optional<FileFacts> facts_of(int fd) {

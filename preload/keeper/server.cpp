@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "drivers/clock.hpp"
+#include "drivers/peer_process.hpp"
 #include "preload/port/channel.hpp"
 #include "preload/port/place.hpp"
 
@@ -102,7 +102,7 @@ bool Server::accept_all() {
     Connection& made = connections_[id];
     made.fd = fd;
     watch(fd, of_member | id, EPOLLIN);
-    if (pid > 0) made.process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    if (pid > 0) made.process = process_behind(fd, pid);
     if (made.process >= 0) watch(made.process, of_process | id, EPOLLIN);
   }
 }

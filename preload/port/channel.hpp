@@ -5,32 +5,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <span>
 #include <vector>
 
+#include "drivers/passed_files.hpp"
 #include "preload/port/messages.hpp"
 
 namespace parley::preload::port {
 
+static_assert(sockets_at_once <= passed_files_max);
+
 /// As sendmsg(2), without waiting; at most sockets_at_once descriptors.
 inline ssize_t send_with(int fd, ConstBytes octets, std::span<const int> files) {
-  iovec piece{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // only read
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sockets_at_once * sizeof(int))> control{};
-  if (!files.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(files.size_bytes());
-    cmsghdr* const entry = CMSG_FIRSTHDR(&message);
-    entry->cmsg_level = SOL_SOCKET;
-    entry->cmsg_type = SCM_RIGHTS;
-    entry->cmsg_len = CMSG_LEN(files.size_bytes());
-    std::memcpy(CMSG_DATA(entry), files.data(), files.size_bytes());
-  }
-  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return send_with_files(fd, octets, files, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /// A received message; descriptors that the caller leaves in it are closed.
@@ -45,7 +32,7 @@ struct Received {
   }
   Bytes octets{};
   std::vector<int> files{};
-  bool cut = false;  ///< descriptors are missing: the limit of open files, or more than sockets_at_once
+  bool cut = false;  ///< descriptors are missing: the limit of open files, or more than passed_files_max
 };
 
 /// As recvmsg(2), without waiting: the size, 0 at the end, or -1.
@@ -56,19 +43,14 @@ inline ssize_t receive_with(int fd, Received& out) {
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sockets_at_once * sizeof(int))> control{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  PassedFiles control;
+  message.msg_control = control.octets.data();
+  message.msg_controllen = control.octets.size();
   const ssize_t size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   out.octets.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   if (size < 0) return size;
   out.cut = (message.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr; entry = CMSG_NXTHDR(&message, entry)) {
-    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int), had = out.files.size();
-    out.files.resize(had + count);
-    std::memcpy(out.files.data() + had, CMSG_DATA(entry), count * sizeof(int));
-  }
+  each_received_file(message, [&](int file) { out.files.push_back(file); });
   return size;
 }
 
