@@ -235,14 +235,14 @@ void PortMember::settle_claim() {
       continue;
     }
     asked.result = ENOMEM;
-    take_back(asked);
+    send_release(asked.service, asked.positions);
   }
   (void)::pthread_setcancelstate(before, nullptr);
 }
 
 /// The keeper ignores the release of another member's service.
-void PortMember::take_back(const Asked& asked) {
-  const port::Release release{.service = asked.service, .positions = asked.positions};
+void PortMember::send_release(std::uint64_t service, const port::Positions& positions) {
+  const port::Release release{.service = service, .positions = positions};
   if (keeper_ >= 0) (void)port::send_with(keeper_, port::encode(release), {});
 }
 
@@ -250,7 +250,7 @@ void PortMember::drop_claim() noexcept try {
   const std::scoped_lock hold(lock_);
   const auto at = asked_.find(std::this_thread::get_id());
   if (at == asked_.end()) return;
-  if (!at->second.result || at->second.result == 0) take_back(at->second);
+  if (!at->second.result || at->second.result == 0) send_release(at->second.service, at->second.positions);
   asked_.erase(at);
 } catch (...) {  // out of memory: the service stays this process's
 }
@@ -261,8 +261,7 @@ void PortMember::release(std::uint64_t service, const std::vector<std::uint8_t>&
   const auto at = std::find_if(from, end, [&](const auto& claim) { return claim.second == gids; });
   if (at == end) return;
   claims_.erase(at);
-  if (keeper_ >= 0)
-    (void)port::send_with(keeper_, port::encode(port::Release{.service = service, .positions = gids}), {});
+  send_release(service, gids);
 } catch (...) {  // out of memory: the service stays this process's
 }
 

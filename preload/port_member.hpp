@@ -78,7 +78,7 @@ class PortMember final : public asio_driver::PacketSockets, public ucma::Service
   void write_will();
   bool has_all() const;
   void ask(Asked& asked);
-  void take_back(const Asked& asked);
+  void send_release(std::uint64_t service, const port::Positions& positions);
   void answered(const port::Answer& answer);
 
   std::vector<Address> addresses_;
