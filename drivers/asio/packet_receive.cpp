@@ -82,14 +82,14 @@ bool PacketSet::receive(const Bound& bound) {
 }
 
 void PacketSet::on_datagram(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
-  const AncillaryData told = ancillary_data_of(header);
+  const AncillaryData ancillary = ancillary_data_of(header);
   if (octets.empty()) {
     ++counters_.too_short;
     return;
   }
-  const Address& local = bound.is_any() && told.local ? *told.local : bound;
-  PacketFlow& flow = source_of(local, told.traffic_class, from);
-  on_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
+  const Address& local = bound.is_any() && ancillary.local ? *ancillary.local : bound;
+  PacketFlow& flow = source_of(local, ancillary.traffic_class, from);
+  on_packets(flow, ancillary.segment == 0 ? octets.size() : ancillary.segment, octets);
 }
 
 PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_class, const SockAddr& from) {

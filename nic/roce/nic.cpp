@@ -96,9 +96,9 @@ void Nic::remove(Qp& qp) {
   forget(qp);
 }
 
-void Nic::forget(EventReceiver& told) {
-  std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &told; });
-  std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &told; });
+void Nic::forget(EventReceiver& receiver) {
+  std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &receiver; });
+  std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &receiver; });
 }
 
 void Nic::mark_dirty(Qp& qp) {
@@ -140,15 +140,15 @@ void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
   for (EventReceiver* handle : qp.handles) queue_event(*handle, kind);
 }
 
-void Nic::queue_event(EventReceiver& told, QueuePairEvent::Kind kind) {
+void Nic::queue_event(EventReceiver& receiver, QueuePairEvent::Kind kind) {
   const std::uint32_t bit = bit_of(kind);
-  if ((told.waiting_notices & bit) == 0) notices.push_back({.what = kind, .qp = &told});
-  told.waiting_notices |= bit;
+  if ((receiver.waiting_notices & bit) == 0) notices.push_back({.what = kind, .qp = &receiver});
+  receiver.waiting_notices |= bit;
   // A connection manager reports by its own events that a connection is established or has failed.
   const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
-  if (told.owner != 0 && managers) return;
-  if ((told.waiting_events & bit) == 0) events.push_back({.what = kind, .qp = &told});
-  told.waiting_events |= bit;
+  if (receiver.owner != 0 && managers) return;
+  if ((receiver.waiting_events & bit) == 0) events.push_back({.what = kind, .qp = &receiver});
+  receiver.waiting_events |= bit;
 }
 
 void Nic::warn(Qp& qp) {

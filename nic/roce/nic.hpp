@@ -91,7 +91,7 @@ struct Nic : Counted {
   void warn(Qp& qp);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t EventReceiver::*waiting);
   /// Drops its pending events.
-  void forget(EventReceiver& told);
+  void forget(EventReceiver& receiver);
 
   DeviceOptions options;
   std::uint32_t port_mtu = 1024;
@@ -121,7 +121,7 @@ struct Nic : Counted {
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
 
  private:
-  void queue_event(EventReceiver& told, QueuePairEvent::Kind kind);
+  void queue_event(EventReceiver& receiver, QueuePairEvent::Kind kind);
 };
 
 }  // namespace parley::nic::roce

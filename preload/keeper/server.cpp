@@ -86,7 +86,7 @@ int Server::accept() {
   return -1;
 }
 
-/// True: somebody has come.
+/// True: a connection was accepted.
 bool Server::accept_all() {
   bool any = false;
   for (;;) {

@@ -84,7 +84,7 @@ class Keeper {
   void handle_deadline(Instant now);
   Instant next_deadline() const;
   std::optional<Output> poll_output();
-  /// Nobody has been there for a while.
+  /// Whether there has been no member for `linger`.
   bool is_done(Instant now) const { return members_.empty() && groups_.empty() && now >= idle_since_ + linger; }
   /// Members of the last keeper may still be rejoining: no request may be answered in their place.
   bool is_recovering(Instant now) const { return now < recovering_until_; }

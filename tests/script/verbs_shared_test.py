@@ -200,7 +200,7 @@ class Shared(CliTest):
                 os.kill(pid, signal.SIGKILL)
             self.until(lambda: keepers() and not set(keepers()) & set(old))
             self.reads(client, "ping data")
-        # A new member joins, is called, and another one is told that its service is taken.
+        # A new member joins and accepts a connection; a second listener for its service gets EADDRINUSE.
         late = self.begin("rping", "-s", "-C", 2, "-p", 7241)
         self.assertEqual(self.call("rping", "-c", "-a", address(1), "-C", 2, "-v", "-p", 7241).count("ping data"), 2)
         self.finish(late)

@@ -27,7 +27,7 @@ TEST(SsaStream, AWholeDatabaseArrivesHoweverItIsCut) {
   }
 }
 
-// From each version to each later one. Whoever has no delta gets the whole.
+// Deltas from each version to each later one; a version without a delta gets the whole database.
 TEST(SsaStream, ChangesLeadFromAnyVersionToAnyLaterOne) {
   std::size_t deltas = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
