@@ -27,8 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t descriptors_spare = 64;  // of the limit of open files, for the program
-constexpr auto answer_within = 3s;             // of the keeper, to a join; more than Keeper::patience
-constexpr auto claim_within = 3s;
+constexpr auto answer_within = 10s;            // of the keeper, to a join; more than Keeper::patience
+constexpr auto claim_within = 10s;
 constexpr auto leave_within = 200ms;
 constexpr auto between_recoveries = 100ms;
 

@@ -98,6 +98,10 @@ def keepers():
 
 
 class Shared(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.until(lambda: sockets(address(1)) == 0)  # those of the last test's processes, which were killed
+
     def begin(self, *command, prefix=(), n=1):
         process = subprocess.Popen([*prefix, PARLEY, "run", "-v", "-a", address(n), *map(str, command)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
@@ -111,12 +115,14 @@ class Shared(CliTest):
         self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
         return said
 
-    def until(self, what, process=None):
+    def until(self, what, *running):
+        """Until what() is true, which it becomes while all of these processes run."""
         end = time.monotonic() + LIMIT
         while not what():
             self.assertLess(time.monotonic(), end)
-            if process:
-                self.assertIsNone(process.poll())
+            for process in running:
+                if process.poll() is not None:
+                    self.fail(f"{process.args}\n{process.returncode}\n{process.communicate()[0]}")
             time.sleep(0.01)
 
     def call(self, *command):
@@ -251,9 +257,9 @@ class Shared(CliTest):
         stopped = self.begin("rping", "-s", "-P", "-p", 7250)
         self.until(lambda: sockets(address(1)) > 0)
         stopped.send_signal(signal.SIGSTOP)
-        for i in range(9):  # more than the first sockets of a group: the stopped one should get copies of the next
-            self.begin("rping", "-s", "-P", "-p", 7251 + i)
-        self.until(lambda: sockets(address(1)) > 8)
+        # More than the first sockets of a group: the stopped one should get copies of the next.
+        others = [self.begin("rping", "-s", "-P", "-p", 7251 + i) for i in range(9)]
+        self.until(lambda: sockets(address(1)) > 8, *others)
         for i in (0, 8):
             self.assertEqual(self.call("rping", "-c", "-a", address(1), "-C", 2, "-v", "-p", 7251 + i).count("ping data"), 2)
         stopped.send_signal(signal.SIGCONT)
