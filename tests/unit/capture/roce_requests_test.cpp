@@ -47,6 +47,24 @@ TEST(CaptureRoceRequests, AFirstThatIsCapturedLateIsHeldToWhatFollows) {
   EXPECT_EQ(keys_of(test::analyse(wrong.frames)), "error ib.sequence frame 5 initiator");
 }
 
+// IBA §9.6: the receiver drops a packet of another partition without an answer, until a sound copy arrives.
+TEST(CaptureRoceRequests, ARequestThatMustBeDroppedIsNotAcknowledged) {
+  RoceTalk t = after_a_send();
+  wire::ib::Packet foreign = t.packet(0, Operation::send_only, first_psn + 1);
+  foreign.bth.p_key = 0x1234;
+  t.put(0, foreign);
+  RoceTalk repeated = t;
+  t.ack(1, first_psn + 1, 2);
+  EXPECT_EQ(keys_of(test::analyse(t.frames)), "");
+  repeated.data(0, Operation::send_only, first_psn + 1, 8, std::chrono::milliseconds(1));
+  repeated.ack(1, first_psn + 1, 2);
+  const FileReport r = test::analyse(repeated.frames);
+  EXPECT_EQ(keys_of(r), "");
+  ASSERT_EQ(r.connections.size(), 1U);
+  EXPECT_EQ(r.connections[0].first_at, repeated.frames.front().at);
+  EXPECT_EQ(r.connections[0].last_at, repeated.frames.back().at);
+}
+
 // One packet with a wrong length is told once; what all of them hold is not told beside it.
 TEST(CaptureRoceRequests, AWriteWithAPacketThatIsTooShortIsNotBlamedForItsSumToo) {
   RoceTalk t = after_a_send();

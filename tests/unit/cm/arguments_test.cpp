@@ -92,6 +92,13 @@ TEST(CmArguments, OfListenAreNamed) {
   expect_refusal(a.cm.listen(any), Errc::no_space, "1 ids are alive, which is endpoints_max");
 }
 
+TEST(CmArguments, OfTheManagerAreNamed) {
+  EXPECT_TRUE(check_options(cm::ManagerOptions{.pending_max = 1}));
+  const auto refused = check_options(cm::ManagerOptions{.pending_max = 0});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sentence(), "ManagerOptions::pending_max is 0; must be at least 1");
+}
+
 TEST(CmArguments, OfConnectAreNamed) {
   Net net;
   Host& a = net.add_host(1, {}, {.endpoints_max = 1});

@@ -344,6 +344,7 @@ TEST(Conformance, Row42_AnyRtrKindAccepted) {  // RFC 6581 §9.2
       EXPECT_EQ(e.parameters.rtr, form);
       if (!e.parameters.answered.has(form)) {
         EXPECT_TRUE(has_reason(e.parameters, "not the agreed RTR"));
+        EXPECT_EQ(has_reason(e.parameters, "a ULP message"), form == Rtr::none);
       }
     }
 }
