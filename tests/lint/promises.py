@@ -13,7 +13,7 @@ import common
 import rule_table
 
 TABLE = Path("tests/lint/promised.txt")
-HEAD = "# Names that later versions keep (docs/promises.md). Written by promises.py . --add at a release; never remove one.\n"
+HEAD = "# Names that later versions keep (docs/promises.md). Written by promises.py . --add at a release; never remove a released one.\n"
 CASE = re.compile(r"(?m)^\| \d+\w* \| `([\w-]+)` \|")
 KEYS = re.compile(r"(?ms)^constexpr Key<\w+> (\w+)_table\[\] = \{(.*?)^\};")
 FIRST_WORD = re.compile(r'[({]\s*"([a-z][a-z0-9_]*)"\s*,')

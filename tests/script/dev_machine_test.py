@@ -14,6 +14,7 @@ class Machine(DevTest):
         super().setUp()
         self.fake("dpkg-query", 'for word; do echo "$word=installed"; done')
         self.fake("apt-get", "exit 1")
+        self.fake("id", "echo 0")
         self.fake("cmake", "exit 0")
         self.fake("ninja", 'echo "ninja $*"')
         os.makedirs(os.path.join(self.build, "bin"))
