@@ -7,7 +7,7 @@ OTHER_SYSTEMS="docs/install.md, Other systems"
 
 system_name() {
   local name
-  name=$(sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' /etc/os-release 2>/dev/null)
+  name=$(sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' /etc/os-release 2>/dev/null) || true
   echo "${name:-this system}"
 }
 
