@@ -75,7 +75,7 @@ class Install(unittest.TestCase):
         cls.tree = pathlib.Path(tempfile.mkdtemp(prefix="parley-install-"))
         cls.addClassCleanup(shutil.rmtree, cls.tree)
         # What the command needs of the project, where any user can read it.
-        for part in ("dissectors", "include", "cmake", *ROOMS):
+        for part in ("dissectors", "include", "cmake", "dev.d", *ROOMS):
             shutil.copytree(harness.SOURCE / part, cls.tree / "clone" / part)
         for part in "dev", "CMakeLists.txt":
             shutil.copy(harness.SOURCE / part, cls.tree / "clone")

@@ -205,15 +205,16 @@ example_by_pkg_config() { # options of pkg-config...
   "$cxx" -std=c++20 "$work/examples/sim_connect.cpp" -o "$work/by-pkg-config" $flags && "$work/by-pkg-config"
 }
 
-# Version 0.1 is found by a program that asks for it, and not by one that asks for 0.2.
+# The version is found by a program that asks for its first two numbers, and not by one that asks for the next ones.
 versions_are_told_apart() {
-  local found=(cmake -S "$work/version" -B "$work/by-version" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix")
+  local version=${project_version%.*} next found=(cmake -S "$work/version" -B "$work/by-version" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix")
+  next=${version%.*}.$((${version#*.} + 1))
   mkdir -p "$work/version"
   printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(version LANGUAGES CXX)' \
     "find_package(Parley \${WANTED} REQUIRED)" >"$work/version/CMakeLists.txt"
-  "${found[@]}" -DWANTED=0.1 && rm -r "$work/by-version" && ! "${found[@]}" -DWANTED=0.2 &&
-    PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists 'parley >= 0.1' &&
-    ! PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists 'parley >= 0.2'
+  "${found[@]}" -DWANTED="$version" && rm -r "$work/by-version" && ! "${found[@]}" -DWANTED="$next" &&
+    PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists "parley >= $version" &&
+    ! PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --exists "parley >= $next"
 }
 
 rm -rf "$work"
@@ -237,7 +238,7 @@ check "its completions are there" completions_are_the_programs
 check "the examples build with CMake and run" examples_by_cmake
 check "an example builds with pkg-config and runs" example_by_pkg_config
 check "and with pkg-config --static" example_by_pkg_config --static
-check "version 0.1 is found, 0.2 is not" versions_are_told_apart
+check "its version is found, the next one is not" versions_are_told_apart
 check "a C project builds with CMake and runs" c_by_cmake
 check "and with pkg-config" c_by_pkg_config
 check "what docs/mad.md shows in C compiles" c_of_the_page_compiles

@@ -239,6 +239,13 @@ class Run(CliTest):
             self.assertEqual(run("run", program, inside=(*other, "--no-new-privs")).code, 0)
             self.assertEqual(run("run", program).code, 0, "its owner gains nothing")
 
+    def test_a_build_without_the_library_names_the_one_that_has_it(self):
+        """./dev demo builds the command alone."""
+        program = shutil.copy(os.path.realpath(PARLEY), self.path("parley"))
+        done = subprocess.run([program, "run", "true"], capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn("libparley_verbs.so was not found: ./dev build makes it", done.stderr)
+
     def test_what_is_wrong_with_the_command(self):
         for command in ("run", "verbs"):
             self.refused(run(command), 2, "PROGRAM", f"try 'parley {command} --help'")

@@ -100,7 +100,7 @@ int run_run(RunArgs& args, Output& out) {
   const std::string library = own_library("libparley_verbs.so");
   if (library.empty())
     return out.error(Exit::environment,
-                     "libparley_verbs.so was not found: it is built where libibverbs-dev is installed");
+                     "libparley_verbs.so was not found: ./dev build makes it, where libibverbs-dev is installed");
   if (library.find_first_of(preload_separators) != std::string::npos)
     return out.error(
         Exit::environment,
