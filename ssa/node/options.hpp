@@ -35,7 +35,7 @@ struct NodeOptions {
   std::string tree;                           ///< at most 32 octets
   wire::mad::SsaEndpoint endpoint;            ///< where this node takes connections; its GID is that of the port
   bool is_root = false;                       ///< the node next to the master: it has no parent
-  std::size_t children_max = 256;             ///< with backups; a further one is refused
+  std::size_t children_max = 512;             ///< with those that have it as backup; a further one is refused
   NodeTimers timers;
 };
 

@@ -10,7 +10,7 @@ namespace parley::ssa {
 
 namespace {
 
-constexpr unsigned hook_tries = 4, hook_refusals = 10;
+constexpr unsigned hook_tries = 8, hook_refusals = 10;
 constexpr Duration heartbeat_min = std::chrono::milliseconds(10), heartbeat_max = std::chrono::seconds(60);
 constexpr Duration hook_wait_min = std::chrono::milliseconds(50);
 

@@ -5,7 +5,7 @@
 //   stage     what                   deadline            then
 //   none      no parent              never
 //   waiting   the hook-up is delayed                     sends Set(SsaHookup)                             -> hooking
-//   hooking   Set(SsaHookup) sent    heartbeat/8         sends it again; after 4 times: lost              -> none
+//   hooking   Set(SsaHookup) sent    heartbeat/8         sends it again; after 8 times: lost              -> none
 //   up        connected              7/8..1 heartbeat    sends Get(SsaHookup), again after heartbeat/4;
 //                                                        2 1/2 heartbeats after the last answer: lost     -> none
 //

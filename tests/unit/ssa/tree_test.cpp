@@ -95,7 +95,6 @@ TEST_P(SsaTree, ConsumersOfADeadAccessNodeAreOnTheirBackupsWithinThreeHeartbeats
   std::map<std::uint16_t, std::pair<std::uint16_t, std::uint64_t>> before;
   for (const std::uint16_t lid : orphans) before[lid] = {tree.backup_of(lid), tree.hosts[lid].queries};
   tree.kill(dead);
-  const Instant death = tree.now;
   const bool lossless = tree.network.loss.of == 0;
   tree.run(lossless ? 6s : 7s);
   for (const std::uint16_t lid : orphans) {
@@ -106,7 +105,6 @@ TEST_P(SsaTree, ConsumersOfADeadAccessNodeAreOnTheirBackupsWithinThreeHeartbeats
   EXPECT_TRUE(tree.run_until(60s, [&] { return tree.connected(true) == 200; })) << "new backups";
   tree.run(20s);
   EXPECT_EQ(tree.master->stage_of(gid_of(dead)), std::nullopt);
-  (void)death;
 }
 
 TEST_P(SsaTree, SurvivesTheDeathOfADistributionNodeAndOfTwoAccessNodes) {
