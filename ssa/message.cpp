@@ -112,6 +112,10 @@ bool fits(StructureId structure, Method method) {
 
 }  // namespace
 
+std::uint64_t key_of(const Message& message) {
+  return std::visit([](const auto& body) { return body.get(std::decay_t<decltype(body)>::ssa_key); }, message.body);
+}
+
 Result<Message> parse_message(ConstBytes mad) {
   const ClassFacts& facts = *facts_of_class(static_cast<std::uint32_t>(MgmtClass::ssa));
   const auto header = MadHeader::parse(mad);

@@ -5,7 +5,10 @@
 //   Set(SsaHello)       a node to the master: it wants a parent. The answer has a ticket and when to expect the parent
 //   Set(SsaParent)      the master to a node: its parent and its backup
 //   Get(SsaParent)      the master to a node: which parents has it?
-//   Set(SsaHookup)      a node to its parent: this is my end; the answer has the parent's
+//   Set(SsaHookup)      a node to its parent or backup: this is my end; the answer has the parent's
+//   Get(SsaHookup)      a heartbeat: the same once more; both have the epoch of the sender's database
+//   Send(SsaHookup)     a parent to a child: there is a new epoch. It has no answer
+//   Delete(SsaHookup)   a node to its parent: it has another one
 //   Report(SsaChildLost)  a parent to the master: these children are gone
 //   Delete(SsaLeave)    a node to the master: it leaves
 #pragma once
@@ -36,6 +39,9 @@ inline wire::mad::SsaEpoch wire_of(Epoch epoch) {
       .set(wire::mad::SsaEpoch::incarnation, epoch.incarnation)
       .set(wire::mad::SsaEpoch::counter, epoch.counter);
 }
+
+/// The SSA_Key.
+std::uint64_t key_of(const Message& message);
 
 /// Checks a datagram of class 0x2C: its headers, that the method fits the attribute, and each member that names a node or
 /// counts something. Errors: malformed or truncated, with a sentence about the member.

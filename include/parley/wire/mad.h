@@ -354,7 +354,7 @@
   L(BKeyInfo, bm, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                        \
   L(SsaHello, ssa, PARLEY_MAD_SET)                                                                        \
   L(SsaParent, ssa, PARLEY_MAD_GET | PARLEY_MAD_SET)                                                      \
-  L(SsaHookup, ssa, PARLEY_MAD_SET)                                                                       \
+  L(SsaHookup, ssa, PARLEY_MAD_GET | PARLEY_MAD_SET | PARLEY_MAD_SEND | PARLEY_MAD_DELETE)                \
   L(SsaChildLost, ssa, PARLEY_MAD_REPORT)                                                                 \
   L(SsaLeave, ssa, PARLEY_MAD_DELETE)                                                                     \
   L(MlxGeneralInfo, vendor, PARLEY_MAD_GET)                                                               \

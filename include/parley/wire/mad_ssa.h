@@ -19,6 +19,13 @@
   X(parent_lost, 4, "parent lost") \
   X(backup_lost, 8, "backup lost") \
   X(not_ready, 16, "not ready")
+/* X(name, status, text): why a request is refused, in the class's bits of the status (IBA §13.4.7). ibssa has denied. */
+#define PARLEY_SSA_STATUSES(X)                                                         \
+  X(not_ready, 0x0100, "the parent has no data yet; the answer says how long to wait") \
+  X(full, 0x0200, "no room for a further member or child")                             \
+  X(unknown_node, 0x0300, "the child has not hooked up")                               \
+  X(not_master, 0x0400, "there is a newer master")                                     \
+  X(denied, 0x0700, "the roles, the P_Keys or the parent are not permitted")
 
 /* A version of the database: which master made it, and the how-manieth it is of that master. */
 #define PARLEY_MAD_SSA_EPOCH(F, S, R) \
@@ -76,7 +83,8 @@
   S(parent, 48, 1, SsaEndpoint)              \
   S(backup, 88, 1, SsaEndpoint)
 
-/* A child announces its connection to its parent, which answers with its own end. */
+/* A child announces its connection to its parent, which answers with its own end; heartbeats, and a parent's new epoch.
+ * The answer has the interval of heartbeats; with the status not_ready, the time to wait. */
 #define PARLEY_MAD_SSA_HOOKUP(F, S, R) \
   F(ssa_key, 0, 0, 64, 1, hex)         \
   S(epoch, 8, 1, SsaEpoch)             \
