@@ -12,6 +12,11 @@ target_include_directories(parley_flags INTERFACE ${PARLEY_SOURCE}/include ${PAR
 target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
 # Compiled as one, a variable of one file may have the name of a function of the next. ./dev stress compiles each alone.
 target_compile_options(parley_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
+# The checks take a fifth of gcc's time to parse tools. In ./dev test the build with gcc checks for all builds. fmt before 11 reads
+# the first name, later versions the second.
+if(DEFINED PARLEY_FORMAT_CHECKS AND NOT PARLEY_FORMAT_CHECKS)
+  target_compile_definitions(parley_flags INTERFACE FMT_CONSTEVAL= FMT_USE_CONSTEVAL=0)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(parley_flags INTERFACE -Wno-missing-field-initializers)
   # gcc looks for garbage only when it holds so much, in KiB: the same code a sixth sooner, for up to 300 MB more memory.
@@ -48,6 +53,8 @@ endif()
 
 # What many files of a target parse first, once for all of them. clang writes the times of headers into it, and then
 # refuses one that comes out of ccache after a system update: it is told not to.
+set(PARLEY_COMMON_HEADERS <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view>
+  <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
 function(parley_precompile target) # headers..., or REUSE_FROM another target
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} REUSE_FROM ${ARGV2})
@@ -94,6 +101,12 @@ function(parley_unite_folders target room) # FOLDER,FOLDER...
   endforeach()
 endfunction()
 
+# Its objects go into libparley.so too, which shows nothing but the functions of parley.h.
+function(parley_shared target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 # Under the sanitizers, what is not run much is compiled without optimisation, in two thirds of the time. Not the pure rooms, in
 # which tests and fuzzers spend theirs, nor tools, which the command needs for each of its thousands of starts, and where it searches
 # with std::regex.
@@ -101,12 +114,24 @@ function(parley_seldom_run target)
   if(PARLEY_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
-endfunction()
-
-# Its objects go into libparley.so too, which shows nothing but the functions of parley.h.
-function(parley_shared target)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON)
+  # Precompiled headers need the same flags in all that use them: those of the rooms, or their own.
+  get_target_property(shared ${target} POSITION_INDEPENDENT_CODE)
+  if(NOT shared)
+    return()
+  endif()
+  if(NOT PARLEY_SANITIZE)
+    parley_precompile(${target} REUSE_FROM parley_base)
+    return()
+  endif()
+  if(NOT TARGET parley_seldom_headers)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/seldom_headers.cpp CONTENT "")  # its owner needs a source
+    add_library(parley_seldom_headers OBJECT ${PROJECT_BINARY_DIR}/generated/seldom_headers.cpp)
+    target_link_libraries(parley_seldom_headers PRIVATE parley_flags fmt::fmt)
+    target_compile_options(parley_seldom_headers PRIVATE -O0)
+    parley_shared(parley_seldom_headers)
+    parley_precompile(parley_seldom_headers ${PARLEY_COMMON_HEADERS})
+  endif()
+  parley_precompile(${target} REUSE_FROM parley_seldom_headers)
 endfunction()
 
 # Reads rooms.txt: makes the library of each pure room, or of those that are named, and sets PARLEY_PURE_ROOMS and PARLEY_TOOLS_USE.
@@ -152,8 +177,7 @@ function(parley_room name)
   endforeach()
   # One for all rooms, which have the same flags.
   if(name STREQUAL "base")
-    parley_precompile(parley_base <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
-      <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
+    parley_precompile(parley_base ${PARLEY_COMMON_HEADERS})
   else()
     parley_precompile(parley_${name} REUSE_FROM parley_base)
   endif()
@@ -195,8 +219,8 @@ function(parley_drivers)
   endif()
   add_library(parley_drivers STATIC ${sources} ${rdma})
   parley_unity(parley_drivers)
-  parley_seldom_run(parley_drivers)
   parley_shared(parley_drivers)
+  parley_seldom_run(parley_drivers)
   target_link_libraries(parley_drivers PUBLIC parley_cm parley_xrc Boost::headers Threads::Threads ${CMAKE_DL_LIBS})
   if(RDMA_FOUND)
     target_link_libraries(parley_drivers PRIVATE PkgConfig::RDMA)
@@ -251,8 +275,8 @@ function(parley_ibsim)
     return()
   endif()
   add_library(parley_ibsim STATIC ${sources})
-  parley_seldom_run(parley_ibsim)
   parley_shared(parley_ibsim)
+  parley_seldom_run(parley_ibsim)
   target_link_libraries(parley_ibsim PUBLIC parley_base)
 endfunction()
 
@@ -267,8 +291,8 @@ function(parley_umad_preload)
   list(FILTER core INCLUDE REGEX "/(agents|sysfs)\\.cpp$")
   list(REMOVE_ITEM sources ${core})
   add_library(parley_umad_core STATIC ${core})
-  parley_seldom_run(parley_umad_core)
   parley_shared(parley_umad_core)
+  parley_seldom_run(parley_umad_core)
   target_link_libraries(parley_umad_core PUBLIC parley_ibsim parley_mad)
   if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
     return()  # the programs are not built for those
@@ -294,8 +318,8 @@ function(parley_verbs_preload)
   file(GLOB keeper CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/keeper/*.cpp)
   add_library(parley_port_core STATIC ${port})
   parley_unity(parley_port_core)
-  parley_seldom_run(parley_port_core)
   parley_shared(parley_port_core)
+  parley_seldom_run(parley_port_core)
   target_link_libraries(parley_port_core PUBLIC parley_wire)
   # What stands in front of the C library is for programs alone, not for the unit tests.
   set(calls ${sources})
@@ -303,8 +327,8 @@ function(parley_verbs_preload)
   list(REMOVE_ITEM sources ${calls})
   add_library(parley_preload STATIC ${sources})
   parley_unity(parley_preload)
-  parley_seldom_run(parley_preload)
   parley_shared(parley_preload)
+  parley_seldom_run(parley_preload)
   target_link_libraries(parley_preload PUBLIC parley_port_core parley_drivers Threads::Threads)
   if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
     return()  # the programs are not built for those; the unit tests are
@@ -333,8 +357,8 @@ function(parley_mad_driver)
   add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp ${folder}/where.cpp ${folder}/gsi.cpp ${folder}/ud.cpp
     ${folder}/roce.cpp)
   parley_unity(parley_mad_driver)
-  parley_seldom_run(parley_mad_driver)
   parley_shared(parley_mad_driver)
+  parley_seldom_run(parley_mad_driver)
   target_link_libraries(parley_mad_driver PUBLIC parley_ibsim parley_mad parley_drivers Threads::Threads)
   if(RDMA_FOUND)
     target_sources(parley_mad_driver PRIVATE ${folder}/verbs.cpp)
@@ -361,8 +385,8 @@ function(parley_capi)
   endif()
   add_library(parley_capi STATIC ${sources})
   parley_unity(parley_capi)
-  parley_seldom_run(parley_capi)
   parley_shared(parley_capi)
+  parley_seldom_run(parley_capi)
   target_compile_definitions(parley_capi PRIVATE PARLEY_VERSION="${PROJECT_VERSION}")
   target_link_libraries(parley_capi PUBLIC parley_flags parley_sim parley_drivers parley_mad parley_ibsim parley_mad_driver)
 endfunction()
