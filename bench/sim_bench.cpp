@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct Bench {
   void short_connections();
   void alive();
   void storm();
+  void growth();
 };
 
 void Bench::bulk() {
@@ -147,6 +149,71 @@ void Bench::alive() {
   }
 }
 
+/// A pattern at several sizes.
+struct Growth {
+  const char* name;
+  sim::StormPattern pattern;
+  sim::NicEngine engine;
+};
+
+/// As many storms as give `connections`, each in a process of its own: none finds the memory of another in the caches.
+SimSample storms(const Growth& growth, std::uint32_t nodes, std::uint32_t connections) {
+  SimSample all;
+  while (all.connections < connections) {
+    const SimSample one = in_child([&] {
+      SimSample sample;
+      const double before = cpu_now();
+      const sim::StormReport storm =
+          sim::run_storm({.nodes = nodes, .pattern = growth.pattern, .engine = growth.engine, .sample = 4});
+      sample.cpu_s = cpu_now() - before;
+      sample.connections = storm.violations.empty() ? static_cast<double>(storm.established) : 0;
+      sample.events = static_cast<double>(storm.counters.events);
+      return sample;
+    });
+    if (one.connections == 0) throw std::runtime_error("a storm has failed");
+    all.cpu_s += one.cpu_s;
+    all.connections += one.connections;
+    all.events += one.events;
+    all.memory_mb = std::max(all.memory_mb, one.memory_mb);
+  }
+  return all;
+}
+
+void Bench::growth() {
+  report.section("growth: storms of ever more nodes; CPU time of one connection, the building of the world included");
+  const std::vector<std::uint32_t> sizes =
+      settings.quick ? std::vector<std::uint32_t>{20, 100} : std::vector<std::uint32_t>{100, 1'000, 4'000, 10'000};
+  using sim::StormPattern, sim::NicEngine;
+  for (const Growth& growth : {Growth{"ring, MPA", StormPattern::ring, NicEngine::iwarp},
+                               Growth{"incast, MPA", StormPattern::incast, NicEngine::iwarp},
+                               Growth{"all to all sampled, MPA", StormPattern::alltoall, NicEngine::iwarp},
+                               Growth{"ring, RoCE", StormPattern::ring, NicEngine::roce},
+                               Growth{"incast, RoCE", StormPattern::incast, NicEngine::roce},
+                               Growth{"all to all sampled, RoCE", StormPattern::alltoall, NicEngine::roce}}) {
+    double first = 0, empty_mb = 0;
+    for (const std::uint32_t nodes : sizes) {
+      const SimSample s = storms(growth, nodes, settings.quick ? 100 : 10'000);
+      const double each = s.cpu_s * 1e6 / std::max(s.connections, 1.0);
+      if (first == 0) {
+        first = each;
+        empty_mb = in_child([] { return SimSample{}; }).memory_mb;
+      }
+      report.add({.what = fmt::format("{}, {} nodes", growth.name, nodes),
+                  .unit = "us",
+                  .figure = each,
+                  .limit_name = fmt::format("{} nodes", sizes.front()),
+                  .limit = first,
+                  .ratio = each / first,
+                  .cpu_ratio = each / first,
+                  .goal_kind = Row::Goal::ratio_at_most,
+                  .goal = 1.2});
+      report.note(fmt::format("{}, {} nodes: {:.1f} events a connection, {:.1f} KB of memory a node, {:.0f} MB in all",
+                              growth.name, nodes, s.events / std::max(s.connections, 1.0),
+                              (s.memory_mb - empty_mb) * 1024 / nodes, s.memory_mb));
+    }
+  }
+}
+
 void Bench::storm() {
   report.section("storm: every node connects to every other through one switch, MPA; CPU time of one connection");
   for (const std::uint32_t nodes :
@@ -177,8 +244,8 @@ void Bench::storm() {
 }
 
 int run(int argc, char** argv) {
-  const auto settings =
-      parse_settings(argc, argv, "sim_bench: the simulator beside ns-3; groups bulk, roce, short, alive, storm");
+  const auto settings = parse_settings(
+      argc, argv, "sim_bench: the simulator beside ns-3; groups bulk, roce, short, alive, storm, growth");
   if (!settings) return 2;
   Bench bench(*settings);
   const std::string missing = ns3_missing();
@@ -189,6 +256,7 @@ int run(int argc, char** argv) {
   if (settings->wants("short")) bench.short_connections();
   if (settings->wants("alive")) bench.alive();
   if (settings->wants("storm")) bench.storm();
+  if (settings->wants("growth")) bench.growth();
   return bench.report.finish();
 }
 

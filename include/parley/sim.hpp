@@ -48,6 +48,14 @@ struct SwitchOptions {
   std::uint32_t ecn_threshold = 0;
 };
 
+/// How hosts learn the MAC addresses of their neighbours.
+enum class Neighbours : std::uint8_t {
+  discovered,  ///< by ARP and IPv6 neighbour discovery; a host announces its addresses when it starts
+  known,       ///< from the start; likewise, switches know the port of each host. No host announces itself, and ARP and
+               ///< neighbour discovery occur only for addresses that no host has
+};
+std::string_view to_string(Neighbours neighbours);
+
 /// Direction of a link; forward is away from the end named first in add_link.
 enum class LinkDirection : std::uint8_t { forward, backward, both };
 
@@ -434,6 +442,8 @@ class World {
   /// An action of a host at rule.from + rule.delay: crash, restart, pause, resume, end_process, stop_process,
   /// continue_process. All others need a link.
   Checked<void> add_fault(const FaultRule& host_rule);
+  /// For all hosts. Before the first step.
+  void set_neighbours(Neighbours neighbours);
   void set_tap(Tap* tap);  ///< not owned
   /// Bit i drops the i-th frame (from 0) with a message of this layer that a host, not a switch, sends from now on. All
   /// other frames pass. Frames without such a message are not counted, which by default are ARP and neighbour discovery.

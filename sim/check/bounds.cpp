@@ -8,20 +8,24 @@ namespace {
 
 constexpr std::string_view bounds_checker = "bounds";
 
-void at_most(std::string_view what, std::size_t value, std::size_t bound, Instant now, Judge& judge) {
+void at_most(std::string_view what, std::size_t value, std::string_view key, std::size_t bound, Instant now,
+             Judge& judge) {
   if (value > bound)
-    judge.add(bounds_checker, now, {}, fmt::format("{}: {} where at most {} are allowed", what, value, bound));
+    judge.add(bounds_checker, now, {},
+              fmt::format("{}: {} where at most {} are allowed ([bounds] {})", what, value, bound, key));
 }
 
 }  // namespace
 
 void check_queues(const HostState& host, const ScenarioBounds& bounds, Instant now, Judge& judge) {
-  at_most("octets in a send queue of " + host.name, host.counters.send_queue_peak, bounds.send_queue, now, judge);
-  at_most("octets in a reassembly queue of " + host.name, host.counters.reassembly_peak, bounds.reassembly, now, judge);
+  at_most("octets in a send queue of " + host.name, host.counters.send_queue_peak, "send_queue", bounds.send_queue, now,
+          judge);
+  at_most("octets in a reassembly queue of " + host.name, host.counters.reassembly_peak, "reassembly",
+          bounds.reassembly, now, judge);
 }
 
 void check_frames(const WorldCounters& counters, const ScenarioBounds& bounds, Instant now, Judge& judge) {
-  at_most("frames in flight", counters.frames_peak, bounds.frames, now, judge);
+  at_most("frames in flight", counters.frames_peak, "frames", bounds.frames, now, judge);
 }
 
 void check_left_over(const HostState& host, bool silent, Instant now, Judge& judge) {

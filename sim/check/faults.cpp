@@ -42,9 +42,11 @@ void check_faults(const Scenario& scenario, const std::vector<FaultTally>& settl
     const FaultTally tally = i + 1 < tallies.size() ? tallies[i + 1] : FaultTally{};
     if (fault.may_miss || tally.hit != 0 || tally.spared != 0) continue;
     const std::string& name = fault.rule.name;
+    FaultRule rule = fault.rule;
+    rule.host_name = fault.host;
     judge.add("faults", now, {},
               fmt::format("{} ({}) never hit anything: {}; mend it, or write may_miss = true", place_text(scenario, i),
-                          name.empty() ? fault.rule.to_string() : name, why(fault, tally)));
+                          name.empty() ? rule.to_string() : name, why(fault, tally)));
   }
 }
 

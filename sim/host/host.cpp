@@ -30,6 +30,8 @@ std::string_view to_string(NicEngine engine) {
   return words[static_cast<std::size_t>(engine)];
 }
 
+std::string_view to_string(Neighbours neighbours) { return neighbours == Neighbours::known ? "known" : "discovered"; }
+
 std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
                                     const HostOptions& options, Rng rng) {
   return std::make_unique<SimHost>(engine, id, number, std::move(name), options, rng);
@@ -138,6 +140,17 @@ void SimHost::set_network(std::uint16_t nic, std::uint8_t network) {
   forget_ways();
 }
 
+wire::Mac SimHost::use_directory(std::uint16_t nic, NeighbourDirectory& directory) {
+  const PortAddresses& own = nics_[nic].addresses;
+  directory.add(own.v4, own.mac);
+  if (options_.ipv6) {
+    directory.add(own.v6, own.mac);
+    directory.add(own.link_local, own.mac);
+  }
+  nics_[nic].directory = &directory;
+  return own.mac;
+}
+
 cm::Manager& SimHost::cm() {
   PARLEY_ASSERT(manager_ != nullptr);  // not while the host is down, nor with a machine that a test supplied
   kick();
@@ -220,6 +233,7 @@ void SimHost::start() {
 // RFC 5227 §3, RFC 4861 §7.2.6: peers and switches that knew the address learn its new location.
 void SimHost::announce() {
   for (std::size_t i = 0; i < nics_.size(); ++i) {
+    if (nics_[i].directory != nullptr) continue;  // they know
     const PortAddresses& own = nics_[i].addresses;
     wire::Ip4 ip{};
     std::copy_n(own.v4.octets.begin(), ip.size(), ip.begin());

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/rng.hpp"
+#include "sim/host/directory.hpp"
 #include "sim/net/engine.hpp"
 
 namespace parley::sim {
@@ -27,6 +28,9 @@ class HostNode : public Host, public Node {
   /// The network of a NIC: all NICs joined by switches have one number; NICs of other networks have other prefixes.
   /// Without this call it is the NIC's own number. Before the first step.
   virtual void set_network(std::uint16_t nic, std::uint8_t network) = 0;
+  /// Neighbours::known: adds the NIC's addresses to the directory of its segment, from which it takes its neighbours.
+  /// Returns its MAC address. Before the first step, after all links.
+  virtual wire::Mac use_directory(std::uint16_t nic, NeighbourDirectory& directory) = 0;
   /// First step of the world: calls App::on_start.
   virtual void start() = 0;
   NodeId id() const override = 0;

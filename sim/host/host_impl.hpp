@@ -4,7 +4,7 @@
 // the App until they request nothing more, then sends segments and arms the next timer.
 #pragma once
 #include <array>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,6 +61,7 @@ class SimHost final : public HostNode, private PacketGroups {
   Checked<std::uint16_t> free_nic(std::string_view name) const override;
   void attach(std::uint16_t nic, LinkPort& link) override;
   void set_network(std::uint16_t nic, std::uint8_t network) override;
+  wire::Mac use_directory(std::uint16_t nic, NeighbourDirectory& directory) override;
   void start() override;
   void receive(std::uint16_t port, FramePtr frame) override;
   std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const override;
@@ -78,7 +79,6 @@ class SimHost final : public HostNode, private PacketGroups {
   static constexpr int rounds_max = 1000;                         // rounds of machine and App at one time
   static constexpr Duration rest = std::chrono::milliseconds(1);  // pause after that many rounds
   static constexpr int kicks_max = 64;                            // events for calls from outside, at one time
-  static constexpr std::size_t pieces_max = 64;                   // per write
   static constexpr std::uint64_t backlog_max = 32
                                                << 10;  // octets: an HCA generates no packets while a link has more to
                                                        // send
@@ -92,7 +92,8 @@ class SimHost final : public HostNode, private PacketGroups {
   struct Nic {
     NicOptions options;
     PortAddresses addresses;
-    LinkPort* link = nullptr;  // null: nothing is sent or received
+    LinkPort* link = nullptr;                       // null: nothing is sent or received
+    const NeighbourDirectory* directory = nullptr;  // null: neighbours are discovered
     bool usable() const { return link != nullptr && options.engine != NicEngine::none; }
   };
   struct Route {
@@ -218,7 +219,6 @@ class SimHost final : public HostNode, private PacketGroups {
   bool stirred_ = false;  // the machine got input since the App last ran
   std::uint32_t incarnation_ = 1;
 
-  TcpBuffers buffers_;  // before the connections, which return their buffers on destruction
   std::unique_ptr<Stack> stack_;
   std::map<BindId, Address> bound_;  // addresses that the HCA receives on; any() for a whole family. At most one per
                                      // endpoint
@@ -244,8 +244,9 @@ class SimHost final : public HostNode, private PacketGroups {
   std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once
   StreamId serial_ = 0;               // even numbers belong to the driver; not reused after a crash
   std::uint16_t ip_id_ = 0;
-  std::deque<RingFrame> ring_;       // while paused; at most options_.ring
-  std::deque<RingFrame> socket_;     // RoCE, while the process is stopped; at most options_.ring
+  // Lists, which take no memory while they are empty, as almost always.
+  std::list<RingFrame> ring_;        // while paused; at most options_.ring
+  std::list<RingFrame> socket_;      // RoCE, while the process is stopped; at most options_.ring
   std::vector<std::uint64_t> late_;  // cookies of timers that expired while paused or stopped
   std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
   Instant resting_until_{};          // machine and App kept each other busy: pause until then
@@ -254,7 +255,6 @@ class SimHost final : public HostNode, private PacketGroups {
   bool kick_pending_ = false;
 
   FrameIn in_;  // the frame being handled
-  std::array<ConstBytes, pieces_max> pieces_;
   HostCounters counters_;
   std::uint64_t retransmits_gone_ = 0;  // total of connections that no longer exist
   std::uint64_t out_of_order_gone_ = 0;

@@ -169,7 +169,7 @@ void SimHost::send_packets(const PacketPath& path, const PacketRun& run) {
 }
 
 void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
-  const NeighbourRef neighbour = neighbours_.find(port, peer);
+  const NeighbourRef neighbour = neighbours_.find(port, peer, nics_[port].directory);
   const wire::Mac* mac = neighbours_.resolve(now(), neighbour);
   if (mac == nullptr) {
     neighbours_.wait(neighbour, std::move(frame));
@@ -192,7 +192,7 @@ bool SimHost::find_way(std::uint16_t port) {
   path.way = in_.way;
   came_.port = port;
   // A datagram to a group does not prove that its sender hears this host.
-  came_.neighbour = in_.group ? NeighbourRef{} : neighbours_.find(port, path.peer);
+  came_.neighbour = in_.group ? NeighbourRef{} : neighbours_.find(port, path.peer, nics_[port].directory);
   return true;
 }
 

@@ -173,7 +173,7 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
   if (slot == SlotIndex::none) return;
   const std::uint64_t drawn = rng_.next();
   TcpConnection& c = stack_->at(slot);
-  c.tcp.emplace(options_.tcp, buffers_, mss_of({key.port, key.kind}), static_cast<std::uint32_t>(drawn >> 32));
+  c.tcp.emplace(options_.tcp, engine_.buffers, mss_of({key.port, key.kind}), static_cast<std::uint32_t>(drawn >> 32));
   c.phase = ConnectionPhase::half_open;
   c.listener = listener.id;
   ++listener.half_open;

@@ -92,7 +92,7 @@ std::optional<std::errc> SimHost::open_connection(const StreamCommand& command) 
   if (slot == SlotIndex::none) return std::errc::too_many_files_open;
   const std::uint64_t drawn = rng_.next();
   TcpConnection& c = stack_->at(slot);
-  c.tcp.emplace(options_.tcp, buffers_, mss_of(route), static_cast<std::uint32_t>(drawn >> 32));
+  c.tcp.emplace(options_.tcp, engine_.buffers, mss_of(route), static_cast<std::uint32_t>(drawn >> 32));
   c.phase = ConnectionPhase::opening;
   stack_->name(slot, command.id);
   count_stream();
@@ -184,12 +184,12 @@ void SimHost::write(StreamId stream) {
   TcpConnection& c = stack_->at(slot);
   if (c.phase != ConnectionPhase::up || c.blocked || stopped_) return;
   for (;;) {
-    const std::size_t count = machine_->gather(stream, pieces_);
+    const std::size_t count = machine_->gather(stream, engine_.pieces);
     if (count == 0) return;
     std::size_t offered = 0, taken = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      offered += pieces_[i].size();
-      if (taken + pieces_[i].size() == offered) taken += c.tcp->write(now(), pieces_[i]);
+      offered += engine_.pieces[i].size();
+      if (taken + engine_.pieces[i].size() == offered) taken += c.tcp->write(now(), engine_.pieces[i]);
     }
     if (taken != 0) {
       machine_->sent(now(), stream, taken);
@@ -201,7 +201,7 @@ void SimHost::write(StreamId stream) {
       c.blocked = true;
       return;
     }
-    if (offered < small_write && count < pieces_.size()) return;  // the machine names it again if there is more
+    if (offered < small_write && count < engine_.pieces.size()) return;  // the machine names it again if there is more
   }
 }
 
@@ -379,7 +379,7 @@ void SimHost::send(const ConnectionKey& key, const wire::TcpHeader& header, std:
                    NeighbourRef& neighbour) {
   const std::uint16_t id = key.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
   FramePtr frame = write_segment(engine_.frames, nics_[key.port].addresses, key.kind, key.peer, header, payload, id);
-  if (!neighbours_.valid(neighbour)) neighbour = neighbours_.find(key.port, peer_of(key));
+  if (!neighbours_.valid(neighbour)) neighbour = neighbours_.find(key.port, peer_of(key), nics_[key.port].directory);
   const wire::Mac* mac = neighbours_.resolve(now(), neighbour);
   if (mac == nullptr) {
     neighbours_.wait(neighbour, std::move(frame));

@@ -41,7 +41,7 @@ Address NeighbourTable::address_of(const Entry& entry) const {
   return address;
 }
 
-std::uint32_t NeighbourTable::make(std::uint16_t port, const Address& address) {
+std::uint32_t NeighbourTable::make(std::uint16_t port, const Address& address, const NeighbourDirectory* directory) {
   if (index_.size() >= entries_max) {
     if (entries_[oldest_].state == State::incomplete)
       failures_.push_back({entries_[oldest_].port, address_of(entries_[oldest_])});
@@ -62,6 +62,10 @@ std::uint32_t NeighbourTable::make(std::uint16_t port, const Address& address) {
   entry.octets = address.octets;
   entry.port = port;
   entry.family = address.family;
+  if (const auto mac = directory != nullptr ? directory->find(address) : std::nullopt) {
+    entry.mac = *mac;
+    entry.state = State::permanent;
+  }
   entry.older = newest_;
   if (newest_ != SlotIndex::none) entries_[newest_].newer = slot;
   newest_ = slot;
@@ -91,10 +95,10 @@ void NeighbourTable::drop_queue(std::uint32_t slot) {
   entry.queue = SlotIndex::none;
 }
 
-NeighbourRef NeighbourTable::find(std::uint16_t port, const Address& address) {
+NeighbourRef NeighbourTable::find(std::uint16_t port, const Address& address, const NeighbourDirectory* directory) {
   if (last_ == SlotIndex::none || !is_of(entries_[last_], port, address)) {
     const std::uint32_t slot = slot_of(port, address);
-    last_ = slot == SlotIndex::none ? make(port, address) : slot;
+    last_ = slot == SlotIndex::none ? make(port, address, directory) : slot;
   }
   return {last_, entries_[last_].generation};
 }
@@ -125,7 +129,8 @@ const wire::Mac* NeighbourTable::resolve(Instant now, NeighbourRef ref) {
       }
       return &entry.mac;
     case State::delay:
-    case State::probe: return &entry.mac;
+    case State::probe:
+    case State::permanent: return &entry.mac;
   }
   return nullptr;
 }
@@ -172,9 +177,10 @@ void NeighbourTable::heard(Instant now, std::uint16_t port, const Address& addre
   std::uint32_t slot = slot_of(port, address);
   if (slot == SlotIndex::none) {
     if (!may_make) return;
-    slot = make(port, address);
+    slot = make(port, address, nullptr);
   }
   Entry& entry = entries_[slot];
+  if (entry.state == State::permanent) return;
   const bool unknown = entry.state == State::free || entry.state == State::incomplete;
   const bool changed = unknown || entry.mac != mac;
   if (!unknown && changed && !overrides) {

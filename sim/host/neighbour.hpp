@@ -14,6 +14,7 @@
 // probe      | 1 s without, 3 times                   | (none)     | failed
 // any known  | answer, or valid TCP from it           | reachable  |
 // any known  | another MAC address by request, advert | stale      | the new address is used
+// (none)     | resolve, address in the directory      | permanent  | never asked for, and nothing changes it
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "base/deadline_queue.hpp"
 #include "base/same_octets.hpp"
 #include "parley/address.hpp"
+#include "sim/host/directory.hpp"
 #include "sim/host/stack_index.hpp"
 #include "sim/net/frame.hpp"
 #include "wire/neighbour.hpp"
@@ -50,8 +52,9 @@ class NeighbourTable {
   static constexpr Duration reachable = std::chrono::seconds(30);   // REACHABLE_TIME, without its random factor
   static constexpr Duration first_probe = std::chrono::seconds(5);  // DELAY_FIRST_PROBE_TIME
 
-  /// The entry of an address (its port and scope are ignored) on a port; created if there is none.
-  NeighbourRef find(std::uint16_t port, const Address& address);
+  /// The entry of an address (its port and scope are ignored) on a port; created if there is none, with the MAC address
+  /// of `directory` (may be null).
+  NeighbourRef find(std::uint16_t port, const Address& address, const NeighbourDirectory* directory = nullptr);
   bool valid(NeighbourRef ref) const {
     return ref.slot < entries_.size() && entries_[ref.slot].generation == ref.generation;
   }
@@ -64,7 +67,7 @@ class NeighbourTable {
   void confirm(Instant now, NeighbourRef ref) {
     if (!valid(ref)) return;
     const State state = entries_[ref.slot].state;
-    if (state != State::incomplete && state != State::free) confirm_slot(now, ref.slot);
+    if (state == State::reachable || state == State::delay || state == State::probe) confirm_slot(now, ref.slot);
   }
 
   /// `mac` was announced as the address of a neighbour. `answer`: in reply to our solicitation. `may_make`: it may
@@ -86,7 +89,7 @@ class NeighbourTable {
   std::size_t size() const { return index_.size(); }
 
  private:
-  enum class State : std::uint8_t { free, incomplete, reachable, delay, probe };
+  enum class State : std::uint8_t { free, incomplete, reachable, delay, probe, permanent };
   struct Entry {
     std::array<std::uint8_t, 16> octets{};
     std::uint16_t port = 0;
@@ -113,7 +116,7 @@ class NeighbourTable {
   }
   static std::uint32_t hash_of(std::uint16_t port, const Address& address);
   std::uint32_t slot_of(std::uint16_t port, const Address& address) const;
-  std::uint32_t make(std::uint16_t port, const Address& address);
+  std::uint32_t make(std::uint16_t port, const Address& address, const NeighbourDirectory* directory);
   void remove(std::uint32_t slot);
   void drop_queue(std::uint32_t slot);
   void found(Instant now, std::uint32_t slot);

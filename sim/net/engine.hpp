@@ -2,12 +2,14 @@
 // The base of every part of a world: virtual time, the single event queue, the frame pool, the tap. Links, switches and
 // hosts access the world only through this.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "parley/sim.hpp"
 #include "sim/net/event_queue.hpp"
 #include "sim/net/frame.hpp"
+#include "sim/tcp/tcp_buffers.hpp"
 
 namespace parley::sim {
 
@@ -40,6 +42,12 @@ class LinkPort {
   virtual bool has_waiting(std::uint64_t) const { return false; }
   virtual std::uint64_t frames_until_waiting(std::uint64_t) const { return ~std::uint64_t{0}; }
   virtual Instant idle_at() const { return Instant{}; }
+  /// Copies of a frame that leave by many ports are one frame in memory and one entry of the event queue, if the links
+  /// permit it: no fault may change the copies.
+  virtual bool shares_frames() const { return false; }
+  /// Sends a shared frame: when it arrives, or `never` if it is dropped. The sender then calls deliver() at that time.
+  virtual Instant transmit_shared(const Frame&) { return never; }
+  virtual void deliver(FramePtr) {}
 };
 
 class Engine {
@@ -50,14 +58,20 @@ class Engine {
 
   Instant now() const { return now_; }
   /// `when` before now() counts as now(); at `never` nothing happens.
-  void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0);
+  void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0) {
+    at_each(when, target, kind, argument, 1);
+  }
+  /// The same for `count` events (not 0) in a row, which take one entry of the queue. No other event comes between them.
+  void at_each(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument, std::uint32_t count);
   /// Executes the next event if its time is at most `limit`.
   bool step(Instant limit);
   /// Time of the next event; `never` if there is none.
-  Instant next() { return queue_.next(); }
+  Instant next() { return rest_ != 0 ? now_ : queue_.next(); }
 
   FramePool frames;
-  Bytes packets;  ///< scratch buffer for a host's packets before they become frames
+  TcpBuffers buffers;                 ///< of the connections of all hosts
+  Bytes packets;                      ///< scratch buffer for a host's packets before they become frames
+  std::array<ConstBytes, 64> pieces;  ///< scratch, of one write of a host's machine
   Tap* tap = nullptr;
   WorldCounters counters;
   /// Bit i drops the i-th frame that a host sends from now on (World::set_drop_mask).
@@ -66,7 +80,7 @@ class Engine {
                                   ///< mask
 
   void advance_to(Instant when) { now_ = when; }
-  std::size_t pending() const { return queue_.size(); }
+  std::size_t pending() const { return queue_.size() + more_ + rest_; }
   /// There were more events than the engine can store or number. The run would no longer be correct, so nothing more is
   /// executed.
   bool exhausted() const { return exhausted_; }
@@ -76,16 +90,21 @@ class Engine {
     EventTarget* target = nullptr;
     std::uint64_t argument = 0;
     std::uint32_t kind = 0;
+    std::uint32_t count = 1;
   };
   const std::size_t events_limit_;
   EventQueue queue_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   Instant now_{};
+  Slot present_{};          // the last entry taken from the queue
+  std::uint32_t rest_ = 0;  // its events that are still to be executed
+  std::size_t more_ = 0;    // events of queued entries beyond the first of each
   bool exhausted_ = false;
 };
 
-inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument) {
+inline void Engine::at_each(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument,
+                            std::uint32_t count) {
   if (when == never) return;
   std::uint32_t slot = 0;
   if (queue_.full()) [[unlikely]] {
@@ -95,27 +114,35 @@ inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, st
   if (!free_.empty()) {
     slot = free_.back();
     free_.pop_back();
-    slots_[slot] = {&target, argument, kind};
+    slots_[slot] = {&target, argument, kind, count};
   } else if (slots_.size() < events_limit_) {
     slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.push_back({&target, argument, kind});
+    slots_.push_back({&target, argument, kind, count});
   } else {
     exhausted_ = true;
     return;
   }
+  more_ += count - 1;
   queue_.push(when < now_ ? now_ : when, slot);
 }
 
 inline bool Engine::step(Instant limit) {
   if (exhausted_) [[unlikely]]
     return false;
-  const auto popped = queue_.pop_due(limit);
-  if (!popped) return false;
-  const Slot slot = slots_[popped->handle];
-  free_.push_back(popped->handle);
-  now_ = popped->at;
+  if (rest_ == 0) {
+    const auto popped = queue_.pop_due(limit);
+    if (!popped) return false;
+    present_ = slots_[popped->handle];
+    free_.push_back(popped->handle);
+    now_ = popped->at;
+    rest_ = present_.count;
+    more_ -= rest_ - 1;
+  } else if (now_ > limit) {
+    return false;
+  }
+  --rest_;
   ++counters.events;
-  slot.target->on_event(slot.kind, slot.argument);
+  present_.target->on_event(present_.kind, present_.argument);
   return true;
 }
 

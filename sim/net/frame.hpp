@@ -2,6 +2,7 @@
 // Ethernet frames in a pool: a frame is one block followed by its octets, allocated and freed without the heap once the
 // pool is warm. A world has one pool; worlds share nothing.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,9 @@ class FramePool {
   FramePtr take(std::size_t size);
   /// The same octets and id.
   FramePtr copy(const Frame& frame);
+  /// One more, or one less, copy of a frame that is in memory once: out() and peak() count copies.
+  void share() { peak_ = std::max(peak_, ++out_); }
+  void unshare() { --out_; }
   std::size_t out() const { return out_; }  ///< frames not returned yet
   std::size_t peak() const { return peak_; }
 

@@ -159,6 +159,20 @@ void LinkWay::transmit(FramePtr frame) {
   arrive(std::move(frame), Duration{}, false);
 }
 
+Instant LinkWay::transmit_shared(const Frame& frame) {
+  const std::uint64_t duration_ps = price(on_the_wire(frame));
+  if (!fits(frame, duration_ps)) return never;
+  serialise(duration_ps);
+  ++engine_.counters.packet_hops;
+  if (engine_.tap != nullptr) report_sent(frame, frame.octets(), DropReason::none, {});
+  return arrival_of_last(Duration{}, false);
+}
+
+void LinkWay::deliver(FramePtr frame) {
+  if (engine_.tap != nullptr) report_received(*frame, false);
+  receiver_->receive(receiver_port_, std::move(frame));
+}
+
 /// The frame is on the wire: applies the fault rules.
 void LinkWay::fault(FramePtr frame) {
   const bool described = engine_.tap != nullptr;
@@ -182,12 +196,18 @@ void LinkWay::fault(FramePtr frame) {
   if (resets.second) opposite_->inject(std::move(resets.second), at);
 }
 
-/// `extra` is the delay added by a fault. A frame that may be overtaken does not delay the following ones.
-void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
+/// When the last frame that was serialised arrives. `extra` is the delay added by a fault. A frame that may be overtaken
+/// does not delay the following ones.
+Instant LinkWay::arrival_of_last(Duration extra, bool overtakable) {
   Fine fine = busy_until_;
   fine.ns += options_.delay + extra;
   const Instant at = std::max(fine.rounded_up(), last_arrival_);
   if (!overtakable) last_arrival_ = at;
+  return at;
+}
+
+void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
+  const Instant at = arrival_of_last(extra, overtakable);
   engine_.at(at, *this, arrival, reinterpret_cast<std::uintptr_t>(frame.release()));
 }
 
@@ -199,7 +219,8 @@ void LinkWay::inject(FramePtr frame, Instant at) {
 
 void LinkWay::on_event(std::uint32_t kind, std::uint64_t argument) {
   FramePtr frame(reinterpret_cast<Frame*>(static_cast<std::uintptr_t>(argument)));
-  if (engine_.tap != nullptr) report_received(*frame, kind == injected);
+  if (kind != injected) return deliver(std::move(frame));
+  if (engine_.tap != nullptr) report_received(*frame, true);
   receiver_->receive(receiver_port_, std::move(frame));
 }
 

@@ -36,6 +36,9 @@ class LinkWay final : public LinkPort, public EventTarget {
   bool has_waiting(std::uint64_t more_than) const override;
   std::uint64_t frames_until_waiting(std::uint64_t more_than) const override;
   Instant idle_at() const override { return busy_until_.rounded_up(); }
+  bool shares_frames() const override { return injector_ == nullptr && !from_host_; }
+  Instant transmit_shared(const Frame& frame) override;
+  void deliver(FramePtr frame) override;
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
 
   Checked<void> add_fault(const FaultRule& rule);
@@ -65,6 +68,7 @@ class LinkWay final : public LinkPort, public EventTarget {
   bool has_mask_layer(const Frame& frame);
   bool masked(const Frame& frame);
   void fault(FramePtr frame);
+  Instant arrival_of_last(Duration extra, bool overtakable);
   void arrive(FramePtr frame, Duration extra, bool overtakable);
   void inject(FramePtr frame, Instant at);
   void report_sent(const Frame& frame, ConstBytes octets, DropReason drop, std::string_view note,

@@ -15,14 +15,17 @@ struct Macs {
   std::uint64_t destination = 0, source = 0;
 };
 
+std::uint64_t number_of(ConstBytes mac) {
+  Reader in(mac);
+  const std::uint64_t high = in.be16();
+  return high << 32 | in.be32();
+}
+
 bool read_macs(const Frame& frame, Macs& macs) {
   constexpr std::size_t header = 14;
   if (frame.size < header) return false;
-  Reader in(frame.octets());
-  macs.destination = std::uint64_t{in.be16()} << 32;
-  macs.destination |= in.be32();
-  macs.source = std::uint64_t{in.be16()} << 32;
-  macs.source |= in.be32();
+  macs.destination = number_of(frame.octets().first(6));
+  macs.source = number_of(frame.octets().subspan(6, 6));
   return (macs.source & group_bit) == 0;
 }
 
@@ -141,15 +144,65 @@ void Switch::flood(std::uint16_t from, FramePtr frame) {
   std::size_t last = ports_.size();  // the last port gets the frame itself, the others a copy
   while (last != 0 && last - 1 == from) --last;
   if (last == 0) return;
-  for (std::size_t port = 0; port + 1 < last; ++port) {
-    if (port != from) send(*ports_[port], engine_.frames.copy(*frame));
+  Arrivals together;  // of ports that were served last
+  for (std::uint32_t port = 0; port < last; ++port) {
+    if (port == from) continue;
+    LinkPort& link = *ports_[port];
+    const bool final = port + 1 == last;
+    if (!link.shares_frames() || must_mark(link)) {
+      schedule(together, *frame);
+      send(link, final ? std::move(frame) : engine_.frames.copy(*frame));
+      continue;
+    }
+    if (!final) engine_.frames.share();
+    const Instant at = link.transmit_shared(*frame);
+    if (at != together.at) schedule(together, *frame);
+    if (at == never) {
+      if (!final) engine_.frames.unshare();
+      continue;
+    }
+    if (together.count++ == 0) together = {.frame = nullptr, .at = at, .port = port, .count = 1, .from = from};
+    if (final) schedule(together, std::move(frame));
   }
-  send(*ports_[last - 1], std::move(frame));
 }
 
+void Switch::schedule(Arrivals& arrivals, const Frame& frame) {
+  if (arrivals.count == 0) return;
+  engine_.frames.unshare();
+  schedule(arrivals, engine_.frames.copy(frame));
+}
+
+void Switch::schedule(Arrivals& arrivals, FramePtr frame) {
+  arrivals.frame = std::move(frame);
+  auto index = static_cast<std::uint32_t>(arrivals_.size());
+  if (free_arrivals_.empty()) {
+    arrivals_.emplace_back();
+  } else {
+    index = free_arrivals_.back();
+    free_arrivals_.pop_back();
+  }
+  engine_.at_each(arrivals.at, *this, 0, index, arrivals.count);
+  arrivals_[index] = std::exchange(arrivals, {});
+}
+
+/// The next of these arrivals.
+void Switch::on_event(std::uint32_t, std::uint64_t argument) {
+  Arrivals& arrivals = arrivals_[argument];
+  if (arrivals.port == arrivals.from) ++arrivals.port;
+  LinkPort& link = *ports_[arrivals.port++];
+  if (--arrivals.count != 0) {
+    engine_.frames.unshare();
+    return link.deliver(engine_.frames.copy(*arrivals.frame));
+  }
+  FramePtr frame = std::move(arrivals.frame);
+  free_arrivals_.push_back(static_cast<std::uint32_t>(argument));
+  link.deliver(std::move(frame));
+}
+
+void Switch::know(const wire::Mac& mac, std::uint16_t port) { table_.know(number_of(mac), port); }
+
 void Switch::send(LinkPort& port, FramePtr frame) {
-  if (options_.ecn_threshold != 0 && port.has_waiting(options_.ecn_threshold) && mark_congestion(frame->octets()))
-    ++engine_.counters.ecn_marked;
+  if (must_mark(port) && mark_congestion(frame->octets())) ++engine_.counters.ecn_marked;
   port.transmit(std::move(frame));
 }
 

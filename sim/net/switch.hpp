@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/net/engine.hpp"
+#include "wire/neighbour.hpp"
 
 namespace parley::sim {
 
@@ -21,6 +22,11 @@ class MacTable {
   void learn(std::uint64_t mac, std::uint16_t port);
   std::uint16_t find(std::uint64_t mac) const;
   std::size_t size() const { return entries_.size(); }
+  /// An address that is known from the start drops no other one: the bound grows if necessary.
+  void know(std::uint64_t mac, std::uint16_t port) {
+    if (entries_.size() == limit_) ++limit_;
+    learn(mac, port);
+  }
 
  private:
   static constexpr std::uint32_t none = ~0u;
@@ -53,10 +59,26 @@ class Switch final : public Node {
   const std::string& name() const override { return name_; }
   void receive(std::uint16_t port, FramePtr frame) override;
   std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const override;
-  void on_event(std::uint32_t, std::uint64_t) override {}
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  /// A host with this MAC address is behind the port (Neighbours::known).
+  void know(const wire::Mac& mac, std::uint16_t port);
 
  private:
+  /// Copies of a flooded frame that arrive at the same time behind consecutive ports, except the port that it came from.
+  struct Arrivals {
+    FramePtr frame;
+    Instant at = never;
+    std::uint32_t port = 0;   // the next one
+    std::uint32_t count = 0;  // how many are left
+    std::uint16_t from = 0;
+  };
+
   void flood(std::uint16_t from, FramePtr frame);
+  void schedule(Arrivals& arrivals, const Frame& frame);
+  void schedule(Arrivals& arrivals, FramePtr frame);
+  bool must_mark(const LinkPort& port) const {
+    return options_.ecn_threshold != 0 && port.has_waiting(options_.ecn_threshold);
+  }
   void send(LinkPort& port, FramePtr frame);
 
   Engine& engine_;
@@ -65,6 +87,8 @@ class Switch final : public Node {
   SwitchOptions options_;
   std::vector<LinkPort*> ports_;
   MacTable table_;
+  std::vector<Arrivals> arrivals_;  // scheduled ones; as many as the peak
+  std::vector<std::uint32_t> free_arrivals_;
 };
 
 }  // namespace parley::sim

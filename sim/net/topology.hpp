@@ -52,6 +52,8 @@ class Topology {
   NodeId end(LinkId link, std::uint8_t end) const { return links_[link].ends[end & 1]; }
   LinkEndInfo end_info(LinkId link, std::uint8_t end) const;
   std::uint16_t port(LinkId link, std::uint8_t end) const { return links_[link].ports[end & 1]; }
+  /// The number of the network of links joined by switches.
+  std::uint32_t segment(LinkId link) const { return links_[link].segment; }
   std::string link_name(LinkId link) const { return link_name(end(link, 0), end(link, 1)); }
 
  private:

@@ -2,6 +2,7 @@
 // Assembles a world: nodes, links, scheduled faults, and the step.
 #include <fmt/core.h>
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct World::Impl final : EventTarget, HostActions {
   explicit Impl(Rng seed) : work_rng(seed.split()), host_rng(seed.split()), link_rng(seed.split()) {}
 
   void start();
+  void make_neighbours_known();
+  void teach_switches(LinkId link, std::uint8_t end, const wire::Mac& mac,
+                      const std::vector<std::vector<LinkId>>& trunks);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void schedule(Instant at, const FaultRule& rule) override;
   void act(FaultAction action, HostNode& host);
@@ -55,7 +59,9 @@ struct World::Impl final : EventTarget, HostActions {
   std::vector<FaultTally> timed_tallies;  // by FaultRule::number
   std::size_t timed_faults = 0;
   bool started = false;
-  std::vector<std::unique_ptr<LinkWay>> ways;  // two per link, forward first
+  Neighbours neighbours = Neighbours::discovered;
+  std::map<std::uint32_t, NeighbourDirectory> directories;  // by segment; only if neighbours are known
+  std::vector<std::unique_ptr<LinkWay>> ways;               // two per link, forward first
   std::vector<std::unique_ptr<Switch>> switches;
   std::vector<std::unique_ptr<HostNode>> hosts;
   std::vector<HostNode*> host_of;  // by NodeId; null for switches
@@ -293,8 +299,45 @@ void World::set_drop_mask(std::uint64_t mask, Layer layer) {
 Instant World::now() const { return impl_->engine.now(); }
 Rng& World::rng() { return impl_->work_rng; }
 
+void World::set_neighbours(Neighbours neighbours) { impl_->neighbours = neighbours; }
+
+/// `trunks`: by node, the links of a switch to other switches. The switches of a segment form a tree.
+void World::Impl::teach_switches(LinkId link, std::uint8_t end, const wire::Mac& mac,
+                                 const std::vector<std::vector<LinkId>>& trunks) {
+  struct Arrival {
+    LinkId link;
+    std::uint8_t end;  // of the switch
+  };
+  std::vector<Arrival> open{{link, end}};
+  while (!open.empty()) {
+    const Arrival at = open.back();
+    open.pop_back();
+    const NodeId node = topology.end(at.link, at.end);
+    switch_of[node]->know(mac, topology.port(at.link, at.end));
+    for (const LinkId trunk : trunks[node])
+      if (trunk != at.link) open.push_back({trunk, static_cast<std::uint8_t>(topology.end(trunk, 0) == node ? 1 : 0)});
+  }
+}
+
+void World::Impl::make_neighbours_known() {
+  std::vector<std::vector<LinkId>> trunks(topology.node_count());
+  const auto is_switch = [this](LinkId link, std::uint8_t end) { return topology.is_switch(topology.end(link, end)); };
+  for (LinkId link = 0; link < topology.link_count(); ++link)
+    for (std::uint8_t end = 0; end < 2; ++end)
+      if (is_switch(link, 0) && is_switch(link, 1)) trunks[topology.end(link, end)].push_back(link);
+  for (LinkId link = 0; link < topology.link_count(); ++link)
+    for (std::uint8_t end = 0; end < 2; ++end) {
+      if (is_switch(link, end)) continue;
+      HostNode& host = *host_of[topology.end(link, end)];
+      const wire::Mac mac = host.use_directory(topology.port(link, end), directories[topology.segment(link)]);
+      const auto other = static_cast<std::uint8_t>(1 - end);
+      if (is_switch(link, other)) teach_switches(link, other, mac, trunks);
+    }
+}
+
 void World::Impl::start() {
   started = true;
+  if (neighbours == Neighbours::known) make_neighbours_known();
   for (const auto& host : hosts) host->start();
 }
 

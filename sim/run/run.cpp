@@ -88,6 +88,7 @@ class Run {
   RunReport carry_out() {
     report_.scenario = scenario_.name;
     report_.seed = options_.seed;
+    report_.bounds = bounds_of(scenario_);
     if (const auto ready = prepare(); !ready) {
       judge_.add("scenario", world_.now(), {}, ready.error());
     } else {
@@ -127,11 +128,11 @@ class Run {
   }
 
   void until_settled() {
-    const Instant end = world_.now() + scenario_.bounds.time;
+    const Instant end = world_.now() + report_.bounds.time;
     report_.end = RunEnd::settled;
     for (std::uint64_t events = 0;; ++events) {
       if (events > 0 && workload_.quiet() && workload_.settled()) return;
-      if (events >= scenario_.bounds.events) return stop(RunEnd::event_bound);
+      if (events >= report_.bounds.events) return stop(RunEnd::event_bound);
       if (!world_.step(end)) return nothing_happens();
       if (world_.now() > convergence_->deadline(workload_.last_intent())) {
         (void)convergence_->overdue(world_.now(), workload_.last_intent(), workload_.pending(pending_max), judge_);
@@ -145,6 +146,13 @@ class Run {
 
   /// No event is pending within the time limit. If there is none at all, hosts that are down need not be awaited.
   void nothing_happens() {
+    if (world_.counters().exhausted) {
+      judge_.add("bounds", world_.now(), {},
+                 fmt::format("the world takes no further step: {} events are pending, the most that it holds; write "
+                             "neighbours = \"known\", or fewer hosts, or connections further apart (interval)",
+                             world_.counters().events_pending));
+      return stop(RunEnd::event_bound);
+    }
     if (world_.counters().events_pending == 0) workload_.nothing_left();
     if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
   }
@@ -188,7 +196,7 @@ class Run {
       for (const check::XrcState& state : workload_.xrc_states()) check::check_xrc(state, world_.now(), judge_);
     wire_->finish(workload_.stream_labels(), judge_);
     if (congestion_) congestion_->finish(workload_.attempts(), judge_);
-    check::check_frames(world_.counters(), scenario_.bounds, world_.now(), judge_);
+    check::check_frames(world_.counters(), report_.bounds, world_.now(), judge_);
     for (std::size_t i = 0; i < world_.host_count(); ++i) {
       Host& host = world_.host(i);
       check::HostState state{.name = host.name(),
@@ -200,7 +208,7 @@ class Run {
         (void)host.cm();  // any access from outside makes the host run its pending work
         state.endpoints = host.endpoint_count();
       }
-      check::check_queues(state, scenario_.bounds, world_.now(), judge_);
+      check::check_queues(state, report_.bounds, world_.now(), judge_);
       if (ended) check::check_left_over(state, silent_, world_.now(), judge_);
     }
   }
@@ -249,6 +257,7 @@ class Run {
     report_.streams = workload_.stream_attempts();
     std::erase_if(report_.streams, [this](const auto& stream) { return stream.second >= report_.outcomes.size(); });
     report_.faults_hit = watch_ ? watch_->faults() : 0;
+    report_.lost_at_hosts = watch_ ? watch_->lost_at_hosts() : 0;
     report_.queue_drops = watch_ ? watch_->queue_drops() : 0;
     report_.counters = world_.counters();
     for (std::size_t i = 0; i < world_.host_count(); ++i) {

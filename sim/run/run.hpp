@@ -65,6 +65,7 @@ struct RunReport {
   std::string scenario;
   std::uint64_t seed = 0;
   RunEnd end = RunEnd::settled;
+  ScenarioBounds bounds{};                    ///< those that applied (bounds_of)
   std::vector<Violation> violations;          ///< at most 100
   std::vector<std::string> pending;           ///< connections still open at a bound, as text; at most 100
   std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
@@ -74,6 +75,7 @@ struct RunReport {
   std::uint64_t established = 0, rejected = 0, failed = 0;  ///< connections, by the outcome of the last attempt
   std::uint64_t retries = 0;                                ///< attempts to connect beyond the first of each
   std::uint64_t faults_hit = 0;                             ///< frames and hosts touched by a fault
+  std::uint64_t lost_at_hosts = 0;                          ///< of them, frames to a host that was down or full
   std::uint64_t queue_drops = 0;                            ///< frames that found a queue full
   Instant finished_at{};
   WorldCounters counters{};
@@ -117,6 +119,9 @@ struct StormOptions {
   std::uint32_t in_setup = 8;     ///< connections that one process sets up concurrently
   Ratio loss{0, 1};
   LinkOptions link{};
+  Neighbours neighbours = Neighbours::known;
+  /// alltoall: to how many others each process connects, evenly spread over all; 0: to all.
+  std::uint32_t sample = 0;
   bool keep_open = false;  ///< false: closed once both ends were established
   std::uint64_t seed = 1;
   Tap* tap = nullptr;

@@ -46,6 +46,7 @@ void RunWatch::touched(const TapFrame& frame) {
     ++queue_drops_;
   else if (frame.drop != DropReason::too_big)  // counted with all dropped frames
     ++faults_;
+  if (frame.drop == DropReason::host_down || frame.drop == DropReason::ring_full) ++lost_at_hosts_;
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
                                        static_cast<std::uint32_t>(frame.octets.size()));
   if (view.cargo == wire::PacketCargo::rocev2)

@@ -19,6 +19,7 @@ class RunWatch final : public Tap {
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
   std::uint64_t faults() const { return faults_; }
+  std::uint64_t lost_at_hosts() const { return lost_at_hosts_; }
   std::uint64_t queue_drops() const { return queue_drops_; }
 
  private:
@@ -32,7 +33,7 @@ class RunWatch final : public Tap {
   check::Congestion* congestion_;
   Tap* next_;
   std::vector<const std::string*> host_of_;  // by link end; null: a switch
-  std::uint64_t faults_ = 0, queue_drops_ = 0;
+  std::uint64_t faults_ = 0, queue_drops_ = 0, lost_at_hosts_ = 0;
 };
 
 }  // namespace parley::sim

@@ -10,6 +10,7 @@
 #include "base/bytes_io.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "cm/providers/iwarp/mpa_options.hpp"
+#include "sim/net/engine.hpp"
 #include "sim/run/run.hpp"
 #include "sim/run/storm_histogram.hpp"
 #include "sim/run/storm_plan.hpp"
@@ -153,6 +154,7 @@ class Storm {
       apps_.push_back(std::make_unique<StormApp>(*this, world_.host(i), i));
       world_.host(i).set_app(apps_.back().get());
     }
+    world_.set_neighbours(options_.neighbours);
     if (options_.tap != nullptr) world_.set_tap(options_.tap);
     return {};
   }
@@ -217,16 +219,19 @@ class Storm {
   }
 
   void judge() {
-    if (!over()) {
+    if (world_.counters().exhausted) {
+      wrong({}, fmt::format("the world can take no further step: {} events were pending or {} were executed (the most "
+                            "that it holds); lower --nodes, --ppn or --in-setup, or leave --neighbours known",
+                            Engine::events_max, world_.counters().events));
+    } else if (!over()) {
       wrong({}, fmt::format("{} of {} connections are neither established nor failed, and nothing is left to happen",
                             report_.wanted - done_ - report_.failed, report_.wanted));
       for (const Pair& p : pairs_)
         if (p.used && !(p.initiator_up && p.responder_up))
           wrong(name(p), fmt::format("try {}; the initiator is {}up, the responder is {}up", p.tries,
                                      p.initiator_up ? "" : "not ", p.responder_up ? "" : "not "));
-      return;
     }
-    if (options_.keep_open) return;
+    if (!over() || options_.keep_open) return;
     world_.run_for(std::chrono::minutes(1));  // remaining octets, TIME-WAIT
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       (void)world_.host(i).cm();  // any access from outside makes the host run its pending work

@@ -20,8 +20,11 @@ class StormPlan {
   std::optional<std::uint32_t> next(std::uint32_t process, std::uint32_t& cursor) const;
 
  private:
+  std::uint32_t half() const { return (processes_ - 1) / 2; }
   std::uint32_t reach(std::uint32_t process) const;
+  std::uint32_t distance(std::uint32_t cursor) const;
   std::uint32_t ppn_, processes_;
+  std::uint32_t sample_;  // 0: none
   StormPattern pattern_;
 };
 

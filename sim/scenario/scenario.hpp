@@ -16,6 +16,8 @@ namespace parley::sim {
 struct ScenarioHost {
   std::string name;
   bool is_switch = false;
+  /// In files: that many hosts, name1, name2, ... parse_scenario makes each of them a host of its own, with count 1.
+  std::uint32_t count = 1;
   HostOptions options{};
   SwitchOptions switching{};
   int line = 0;  ///< in the file; 0: not from a file
@@ -173,6 +175,7 @@ struct Scenario {
   std::string name, description;
   std::string file;  ///< origin, for messages
   std::uint64_t seed = 1;
+  Neighbours neighbours = Neighbours::discovered;
   std::vector<ScenarioHost> hosts;  ///< includes switches
   std::vector<ScenarioLink> links;
   std::vector<ScenarioListen> listens;
@@ -183,6 +186,9 @@ struct Scenario {
   std::vector<ScenarioFault> faults;
   ScenarioBounds bounds{};
 };
+
+/// The bounds of a run: `events` and `frames` grow with the hosts and connections unless they differ from their defaults.
+ScenarioBounds bounds_of(const Scenario& scenario);
 
 /// "file:line: key 'conect' is unknown; did you mean 'connect'?"
 struct ScenarioError {

@@ -30,6 +30,13 @@ bool is_name(std::string_view name) {
 Checker::Checker(const Scenario& scenario, const UncheckedParts& unchecked) : s_(scenario), unchecked_(unchecked) {
   for (std::size_t i = 0; i < s_.hosts.size(); ++i) nodes_.emplace(s_.hosts[i].name, i);
   for (std::size_t i = 0; i < s_.links.size(); ++i) links_.emplace(name_of(s_.links[i]), i);
+  index();
+}
+
+void Checker::index() {
+  for (std::size_t i = 0; i < s_.connects.size(); ++i)
+    connects_to_[{s_.connects[i].to, s_.connects[i].port}].push_back(i);
+  for (std::size_t i = 0; i < s_.listens.size(); ++i) listens_of_[s_.listens[i].host].push_back(i);
 }
 
 std::string Checker::name_of(const ScenarioLink& link) {
@@ -122,9 +129,7 @@ void Checker::check_host(std::size_t i) {
   must(liveness.dead_after == Duration{} || liveness.keepalive < liveness.dead_after, "dead_after",
        "dead_after must be longer than keepalive");
   must(host.options.manager.endpoints_max > 0, "rnic", "endpoints_max must be above 0");
-  const bool linked = std::any_of(s_.links.begin(), s_.links.end(), [&](const ScenarioLink& link) {
-    return link.ends[0] == host.name || link.ends[1] == host.name;
-  });
+  const bool linked = !routes_->host(host.name)->links.empty();
   if (!linked && !host.name.empty() && !unchecked_.links && !unchecked_.hosts)
     add(Section::host, i, "name",
         fmt::format("host '{}' has no link: add a [[link]] with ends = [\"{}\", ...]", host.name, host.name));
@@ -225,11 +230,12 @@ bool Checker::reaches(const std::string& a, const std::string& b) const {
 }
 
 std::vector<ScenarioProblem> Checker::run() {
+  segments_ = link_segments(s_);
+  routes_.emplace(s_, segments_);
   check_bounds();
   check_hosts();
   check_links();
   check_link_nics();
-  segments_ = link_segments(s_);
   for (std::size_t i = 0; i < s_.links.size(); ++i)
     for (const std::string& end : s_.links[i].ends) segments_of_[end].insert(segments_[i]);
   check_one_nic_in_a_network();

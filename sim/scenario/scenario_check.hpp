@@ -21,6 +21,7 @@ struct ScenarioProblem {
 /// What cannot be checked because a required key was not read.
 struct UncheckedParts {
   bool hosts = false;    ///< a host or switch whose name is not known
+  bool counts = false;   ///< a host whose count is not known
   bool links = false;    ///< a link whose name or ends are not known
   bool nics = false;     ///< a NIC whose name is not known
   bool engines = false;  ///< a host whose engine is not known

@@ -102,7 +102,7 @@ void Checker::check_partner_nics(std::size_t i) {
   if (!connect.backups.empty() && connect.address == AddressKind::link_local)
     add_problem("backups", "backups: a link-local address is of one link: write address = \"v4\" or \"v6\"");
   if (problems_.size() != before || unchecked_.links || unchecked_.hosts) return;
-  if (const auto route = find_route(s_, segments_, connect); !route)
+  if (const auto route = routes_->find(connect); !route)
     add_problem(connect.backups.empty() ? "to" : "backups",
                 fmt::format("{}: {}", connect.backups.empty() ? "to" : "backups", route.error()));
 }

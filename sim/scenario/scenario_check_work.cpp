@@ -111,9 +111,10 @@ void Checker::check_listen_mpa(std::size_t i) {
   const ScenarioListen& listen = s_.listens[i];
   check_mpa(Section::listen, i, mpa::Role::responder, listen.mpa);
   std::uint16_t room = mpa::private_data_room(1);
-  for (const ScenarioConnect& connect : s_.connects)
-    if (connect.to == listen.host && connect.port == listen.port && listen.mpa.revision == 2)
-      room = std::min(room, mpa::private_data_room(connect.mpa.revision));
+  if (const auto to = connects_to_.find({listen.host, listen.port});
+      to != connects_to_.end() && listen.mpa.revision == 2)
+    for (const std::size_t connect : to->second)
+      room = std::min(room, mpa::private_data_room(s_.connects[connect].mpa.revision));
   if (listen.private_data.size() > room)
     add(Section::listen, i, "private_data",
         fmt::format("private_data: {} octets, at most {} fit into the Reply ({})", listen.private_data.size(), room,
@@ -161,6 +162,7 @@ void Checker::check_partner(std::size_t i) {
   const auto add_problem = [&](std::string_view key, std::string text) {
     add(Section::connect, i, key, std::move(text));
   };
+  if (connect.from == connect.to && unchecked_.counts) return;
   if (connect.from == connect.to)
     return add_problem("to",
                        fmt::format("to: '{}' connects to itself; nothing of that would cross a link", connect.from));
@@ -193,12 +195,14 @@ void Checker::check_listener(std::size_t i) {
   };
   if (unchecked_.listens || connect.expect == Expect::failed || connect.expect == Expect::settled) return;
   const auto same = [&](const ScenarioListen& listen) {
-    return listen.host == connect.to && listen.port == connect.port &&
-           (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4) && listen.qp == connect.qp;
+    return listen.port == connect.port && (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4) &&
+           listen.qp == connect.qp;
   };
-  if (std::any_of(s_.listens.begin(), s_.listens.end(), same)) return;
-  for (const ScenarioListen& listen : s_.listens) {
-    if (listen.host != connect.to) continue;
+  const auto there = listens_of_.find(connect.to);
+  const std::vector<std::size_t> listens = there == listens_of_.end() ? std::vector<std::size_t>() : there->second;
+  if (std::any_of(listens.begin(), listens.end(), [&](std::size_t index) { return same(s_.listens[index]); })) return;
+  for (const std::size_t index : listens) {
+    const ScenarioListen& listen = s_.listens[index];
     if (listen.port == connect.port && listen.qp != connect.qp)
       return add_problem("qp", fmt::format("qp: '{}' listens on port {} with qp = \"{}\" only", connect.to, listen.port,
                                            to_string(listen.qp)));
@@ -290,6 +294,13 @@ void Checker::check_fault(std::size_t i) {
   else if (!fault.host.empty())
     add(Section::fault, i, "host",
         fmt::format("host: {} happens to frames, not to a host: leave it out", to_string(fault.rule.action)));
+  const MessageKind message = fault.rule.match.message;
+  if (s_.neighbours == Neighbours::known && (message.layer == Layer::arp || message.layer == Layer::nd))
+    add(Section::fault, i, "match",
+        fmt::format(
+            "match: with neighbours = \"known\" no host sends {}: write neighbours = \"discovered\" at the top of "
+            "the file, or another match",
+            to_string(message)));
   const auto keys = fault_keys();
   for (const std::string& text : rule_problems(fault.rule)) {
     // The sentence begins with the key if one key is wrong.

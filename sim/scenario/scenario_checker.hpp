@@ -2,9 +2,11 @@
 // Checks a whole scenario: everything that it names must exist, and everything that it requests must be possible.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/scenario/scenario_check.hpp"
@@ -22,6 +24,7 @@ class Checker {
   static constexpr std::size_t findings_max = 1000;
   static constexpr std::size_t none = ~std::size_t{0};
 
+  void index();
   static std::string name_of(const ScenarioLink& link);
   void add(Section section, std::size_t index, std::string_view key, std::string text);
   const ScenarioHost* node(std::string_view name) const;
@@ -78,6 +81,9 @@ class Checker {
   std::map<std::string, std::size_t> nodes_, links_;  // the first one with each name
   Segments segments_;
   std::map<std::string, std::set<std::size_t>> segments_of_;  // by node
+  std::optional<RouteFinder> routes_;
+  std::map<std::pair<std::string_view, std::uint16_t>, std::vector<std::size_t>> connects_to_;  // by host and port
+  std::map<std::string_view, std::vector<std::size_t>> listens_of_;                             // by host
   std::vector<ScenarioProblem> problems_;
 };
 

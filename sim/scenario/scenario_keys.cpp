@@ -3,6 +3,7 @@
 #include <array>
 
 #include "sim/fault/fault_text.hpp"
+#include "sim/net/topology.hpp"
 #include "sim/scenario/scenario_forms.hpp"
 
 namespace parley::sim {
@@ -92,6 +93,18 @@ struct OptionalForm {
   static std::string write(const std::optional<N>& in) {
     return Form::write(*in);
   }
+};
+
+/// The number of hosts of a [[host]].
+struct HostCount {
+  static std::string form() { return fmt::format("1..{}", Topology::nodes_max); }
+  static std::string read(const DocValue& value, std::uint32_t& out) {
+    if (value.kind == Kind::integer && value.integer > static_cast<std::int64_t>(Topology::nodes_max))
+      return fmt::format("{} hosts are too many: a scenario has at most {} hosts and switches", value.integer,
+                         Topology::nodes_max);
+    return IntegerForm<1, Topology::nodes_max>::read(value, out);
+  }
+  static std::string write(std::uint32_t in) { return std::to_string(in); }
 };
 
 /// Every n-th request, or all.
@@ -232,6 +245,9 @@ constexpr Key<Scenario> scenario_table[] = {
     key<Text, &Scenario::name>("name", "shown in reports; the file's name when left out"),
     key<Text, &Scenario::description>("description", "one sentence: what happens and what must come of it"),
     key<Seed, &Scenario::seed>("seed", "used when the command line names none"),
+    key<Choice<Neighbours, Neighbours::known>, &Scenario::neighbours>(
+        "neighbours",
+        "known: hosts have each other's MAC addresses from the start, and send no ARP or ND; see Many hosts"),
 };
 
 constexpr Key<ScenarioBounds> bounds_table[] = {
@@ -252,6 +268,7 @@ constexpr auto liveness_key(std::string_view name, std::string_view text) {
 
 constexpr Key<ScenarioHost> host_table[] = {
     key<Text, &ScenarioHost::name>("name", "letters, digits, '.', '_' and '-'"),
+    key<HostCount, &ScenarioHost::count>("count", "that many hosts: name1, name2, ...; see Many hosts"),
     key<Choice<NicEngine, NicEngine::roce>, &ScenarioHost::options, &HostOptions::engine>(
         "engine", "what speaks RDMA behind its NICs; those of [[host.nic]] have their own"),
     key<Flag, &ScenarioHost::options, &HostOptions::ipv6>("ipv6", "has IPv6 addresses"),

@@ -31,14 +31,15 @@ struct NicInWorld {
 };
 
 /// In the order of links. As in World::add_link, a link takes the NIC that it names, or the first one without a link.
-std::vector<NicInWorld> places_of(const Scenario& scenario, const ScenarioHost& host, const Segments& segments) {
+std::vector<NicInWorld> places_of(const Scenario& scenario, const RouteFinder::LinkedHost& linked,
+                                  const Segments& segments) {
+  const ScenarioHost& host = *linked.host;
   const std::vector<NicOptions>& nics = host.options.nics;
   std::vector<NicInWorld> out;
   std::vector<bool> taken(nics.size());
-  for (std::size_t i = 0; i < scenario.links.size(); ++i) {
+  for (const std::size_t i : linked.links) {
     const ScenarioLink& link = scenario.links[i];
     const std::size_t end = link.ends[0] == host.name ? 0 : 1;
-    if (link.ends[end] != host.name) continue;
     std::size_t nic = 0;
     while (nic < nics.size() && (link.nics[end].empty() ? taken[nic] : nics[nic].name != link.nics[end])) ++nic;
     if (nic < nics.size()) taken[nic] = true;
@@ -50,11 +51,12 @@ std::vector<NicInWorld> places_of(const Scenario& scenario, const ScenarioHost& 
 /// The NICs that connect one host to another.
 class Routes {
  public:
-  Routes(const Scenario& scenario, const Segments& segments, const std::string& from, const std::string& to)
-      : from_(host_of(scenario, from)), to_(host_of(scenario, to)) {
+  Routes(const Scenario& scenario, const Segments& segments, const RouteFinder::LinkedHost* from,
+         const RouteFinder::LinkedHost* to)
+      : from_(from == nullptr ? nullptr : from->host), to_(to == nullptr ? nullptr : to->host) {
     if (from_ == nullptr || to_ == nullptr || from_ == to_) return;
-    here_ = places_of(scenario, *from_, segments);
-    there_ = places_of(scenario, *to_, segments);
+    here_ = places_of(scenario, *from, segments);
+    there_ = places_of(scenario, *to, segments);
   }
   /// The first route, with these NICs if they are named.
   std::optional<Route> find(const std::string& from_nic, const std::string& to_nic) const {
@@ -76,11 +78,6 @@ class Routes {
   }
 
  private:
-  static const ScenarioHost* host_of(const Scenario& scenario, const std::string& name) {
-    for (const ScenarioHost& host : scenario.hosts)
-      if (host.name == name && !host.is_switch) return &host;
-    return nullptr;
-  }
   /// NICs of both hosts in one segment, with these names if they are given.
   std::vector<std::pair<std::uint16_t, std::uint16_t>> joined(const std::string& from_nic,
                                                               const std::string& to_nic) const {
@@ -156,8 +153,28 @@ Segments link_segments(const Scenario& scenario) {
   return out;
 }
 
+RouteFinder::RouteFinder(const Scenario& scenario, const Segments& segments)
+    : scenario_(scenario), segments_(segments) {
+  for (const ScenarioHost& host : scenario.hosts)
+    if (!host.is_switch) hosts_.try_emplace(host.name, LinkedHost{.host = &host});
+  for (std::size_t i = 0; i < scenario.links.size(); ++i) {
+    const auto& ends = scenario.links[i].ends;
+    for (std::size_t end = 0; end < (ends[0] == ends[1] ? 1 : 2); ++end)
+      if (const auto found = hosts_.find(ends[end]); found != hosts_.end()) found->second.links.push_back(i);
+  }
+}
+
+const RouteFinder::LinkedHost* RouteFinder::host(std::string_view name) const {
+  const auto found = hosts_.find(name);
+  return found == hosts_.end() ? nullptr : &found->second;
+}
+
 Checked<Route> find_route(const Scenario& scenario, const Segments& segments, const ScenarioConnect& connect) {
-  const Routes routes(scenario, segments, connect.from, connect.to);
+  return RouteFinder(scenario, segments).find(connect);
+}
+
+Checked<Route> RouteFinder::find(const ScenarioConnect& connect) const {
+  const Routes routes(scenario_, segments_, host(connect.from), host(connect.to));
   auto first = routes.find(connect.from_nic, connect.to_nic);
   if (!first) return tl::unexpected(routes.why_none(connect, connect.from_nic, connect.to_nic));
   for (const std::string& nic : connect.backups) {

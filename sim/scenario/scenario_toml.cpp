@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/scenario/scenario_check.hpp"
+#include "sim/scenario/scenario_groups.hpp"
 #include "sim/scenario/scenario_schema.hpp"
 
 namespace parley::sim {
@@ -100,6 +101,7 @@ class ScenarioReader {
     read_keys(root, "a scenario", scenario_keys(), scenario_, section_keys());
     for (const DocEntry& entry : root.entries) read_section(root, entry);
     put_hosts_in_order();
+    expand_counts();
     settle_names_and_ways();
     judge(root);
   }
@@ -305,6 +307,21 @@ class ScenarioReader {
     tables = std::move(places);
   }
 
+  void expand_counts() {
+    const Expansion expansion = expand_hosts(scenario_);
+    expanded_ = expansion.changed;
+    for (const ScenarioProblem& problem : expansion.problems) {
+      const auto [line, column] = place_of(problem);
+      add_problem(line, column, problem.key, problem.text);
+      lost_[tables_[static_cast<std::size_t>(problem.section)][problem.index]].emplace(problem.key);
+    }
+    for (std::size_t section = 0; expanded_ && section < tables_.size(); ++section) {
+      std::vector<const DocValue*> places;
+      for (const std::size_t origin : expansion.origins[section]) places.push_back(tables_[section][origin]);
+      if (!places.empty()) tables_[section] = std::move(places);
+    }
+  }
+
   void settle_names_and_ways() {
     if (scenario_.name.empty()) {
       std::string_view stem = scenario_.file;
@@ -313,10 +330,13 @@ class ScenarioReader {
     }
     for (ScenarioLink& link : scenario_.links)
       if (link.name.empty()) link.name = default_link_name(link);
-    for (ScenarioFault& fault : scenario_.faults)
-      for (const ScenarioLink& link : scenario_.links)
-        if (!fault.toward.empty() && link.name == fault.link)
-          fault.way = fault.toward == link.ends[1] ? LinkDirection::forward : LinkDirection::backward;
+    std::map<std::string_view, const ScenarioLink*> links;  // the last one with each name
+    for (const ScenarioLink& link : scenario_.links) links[link.name] = &link;
+    for (ScenarioFault& fault : scenario_.faults) {
+      const auto link = links.find(fault.link);
+      if (fault.toward.empty() || link == links.end()) continue;
+      fault.way = fault.toward == link->second->ends[1] ? LinkDirection::forward : LinkDirection::backward;
+    }
   }
 
   /// Whether one of these keys of a table was unreadable or misspelt.
@@ -337,11 +357,13 @@ class ScenarioReader {
 
   void judge(const DocValue& root) {
     const UncheckedParts unchecked{
-        .hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
+        .hosts = lost(root, Section::host, {"host", "switch"}, {"name", "count"}),
+        .counts = lost(root, Section::host, {"host"}, {"count"}),
         .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
         .nics = lost(root, Section::host, {"host"}, {"nic"}),
         .engines = lost(root, Section::host, {"host"}, {"engine"}),
         .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address", "qp", "processes"})};
+    std::set<std::tuple<int, int, std::string>> told;
     const bool connects_lost = lost(root, Section::connect, {"connect"}, {}) || lost(root, Section::send, {"send"}, {});
     for (ScenarioProblem& finding : find_faults(scenario_, unchecked)) {
       if (finding.section == Section::scenario && connects_lost) continue;
@@ -352,6 +374,8 @@ class ScenarioReader {
       // The keys that a fault may have depend on its action.
       if (finding.section == Section::fault && lost(tables[finding.index], {"action"})) continue;
       const auto [line, column] = place_of(finding);
+      // A table with a count would repeat it for each host.
+      if (expanded_ && !told.emplace(line, column, finding.key).second) continue;
       add_problem(line, column, finding.key, std::move(finding.text));
     }
   }
@@ -375,6 +399,7 @@ class ScenarioReader {
   std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
   std::set<std::string_view> malformed_;  // sections that are not tables
   std::set<int> broken_lines_;            // that are invalid TOML
+  bool expanded_ = false;                 // a host has a count
 };
 
 }  // namespace

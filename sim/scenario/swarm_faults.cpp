@@ -42,7 +42,7 @@ const std::string& Swarm::some_host() {
 /// A kind of a layer with this role or a higher one.
 MessageKind Swarm::some_kind(LayerRole from) {
   const auto spoken = [this](const LayerTable& layer) {
-    if (layer.role == LayerRole::neighbours) return true;
+    if (layer.role == LayerRole::neighbours) return s_.neighbours != Neighbours::known;
     return layer.carrier == Carrier::udp ? roce_ : iwarp_;
   };
   const auto some = [this](QpKind qp) {

@@ -11,7 +11,7 @@
 
 namespace parley::sim {
 
-/// Blocks of 2^n octets, for the connections of one host (or one world); must outlive them. Steady traffic does not use
+/// Blocks of 2^n octets, for the connections of one world; must outlive them. Steady traffic does not use
 /// the heap: the next connection reuses the blocks that another one returns.
 class TcpBuffers {
  public:

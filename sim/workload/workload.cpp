@@ -65,8 +65,9 @@ Workload::~Workload() = default;
 
 Checked<void> Workload::attach() {
   const Segments segments = link_segments(scenario_);
+  const RouteFinder finder(scenario_, segments);
   for (const ScenarioConnect& c : scenario_.connects) {
-    auto route = find_route(scenario_, segments, c);
+    auto route = finder.find(c);
     if (!route) return tl::unexpected(route.error());
     routes_.push_back(*route);
     intend(c.at);
@@ -74,10 +75,27 @@ Checked<void> Workload::attach() {
   know_hosts();
   for (const ScenarioExit& exit : scenario_.exits) intend(exit.at);
   for (std::size_t i = 0; i < world_.host_count(); ++i) {
-    apps_.push_back(std::make_unique<HostApp>(*this, world_.host(i)));
-    world_.host(i).set_app(apps_.back().get());
+    Host& host = world_.host(i);
+    apps_.push_back(std::make_unique<HostApp>(*this, host, i, *finder.host(host.name())->host));
+    host.set_app(apps_.back().get());
   }
+  index_by_host();
   return {};
+}
+
+void Workload::index_by_host() {
+  for (const auto& app : apps_) app_of_[app->host().name()] = app.get();
+  connects_of_.resize(apps_.size());
+  listens_of_.resize(apps_.size());
+  for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
+    if (const HostApp* app = find_app(scenario_.connects[i].from)) connects_of_[app->index()].push_back(i);
+  for (std::size_t i = 0; i < scenario_.listens.size(); ++i)
+    if (const HostApp* app = find_app(scenario_.listens[i].host)) listens_of_[app->index()].push_back(i);
+}
+
+HostApp* Workload::find_app(std::string_view host) const {
+  const auto found = app_of_.find(host);
+  return found == app_of_.end() ? nullptr : found->second;
 }
 
 void Workload::know_hosts() {
@@ -131,7 +149,8 @@ void Workload::bind(const Address& local, const Address& peer, check::Attempt& a
 }
 
 check::Attempt* Workload::find_attempt(const Address& initiator, const Address& responder) {
-  for (const auto& app : apps_) app->learn();
+  for (auto app = learning_.begin(); app != learning_.end();)
+    app = apps_[*app]->learn() ? learning_.erase(app) : std::next(app);
   const auto at = by_stream_.find(stream_name(initiator, responder));
   return at == by_stream_.end() ? nullptr : at->second;
 }
@@ -208,10 +227,9 @@ void Workload::attempt_over(check::Attempt& attempt) {
     --wanted_open_;
     return;
   }
-  for (const auto& app : apps_) {
-    if (&app->host() != world_.find_host(scenario_.connects[wanted.connect].from)) continue;
-    if (has_process(app->host())) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
-  }
+  const ScenarioConnect& spec = scenario_.connects[wanted.connect];
+  HostApp* app = find_app(spec.from);
+  if (app != nullptr && has_process(app->host())) app->schedule_try(index, spec.retry_after);
 }
 
 // An attempt that neither side closes: it has reached its final state.
@@ -227,9 +245,8 @@ bool Workload::comes_back(const std::string& name) const {
   Host* host = world_.find_host(name);
   if (host == nullptr || (has_process(*host) && !is_halted(*host))) return true;
   if (nothing_left_) return false;
-  Instant since{};
-  for (const auto& app : apps_)
-    if (app->host().name() == name) since = app->halted_at();
+  const HostApp* app = find_app(name);
+  const Instant since = app == nullptr ? Instant{} : app->halted_at();
   for (const ScenarioFault& fault : scenario_.faults) {
     if (fault.host != name || !revives(fault.rule.action, *host)) continue;
     const Instant by_time = fault.rule.from + fault.rule.delay;
@@ -258,10 +275,13 @@ bool Workload::settled() {
   if (ends_open_ > ends_halted()) return false;
   if (wanted_.size() < wanted_total_ || wanted_open_ > 0) {
     // Connections of a host that is down or halted for good will never exist, and their ends on it report nothing more.
-    for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
-      if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
-    for (const PlannedConnection& w : wanted_)
-      if (!w.done && comes_back(scenario_.connects[w.connect].from)) return false;
+    const auto& connects = scenario_.connects;
+    while (all_started_ < connects.size() && next_index_[all_started_] >= connects[all_started_].count) ++all_started_;
+    while (all_done_ < wanted_.size() && wanted_[all_done_].done) ++all_done_;
+    for (std::size_t i = all_started_; i < connects.size(); ++i)
+      if (next_index_[i] < connects[i].count && comes_back(connects[i].from)) return false;
+    for (std::size_t i = all_done_; i < wanted_.size(); ++i)
+      if (!wanted_[i].done && comes_back(connects[wanted_[i].connect].from)) return false;
   }
   if (!open_step().empty()) return false;
   bool resting = false;
@@ -321,15 +341,13 @@ std::vector<std::string> Workload::pending(std::size_t max) {
 }
 
 std::size_t Workload::endpoints_expected(const std::string& host) const {
-  for (const auto& app : apps_)
-    if (app->host().name() == host) return app->listeners() + app->resting();
-  return 0;
+  const HostApp* app = find_app(host);
+  return app == nullptr ? 0 : app->listeners() + app->resting();
 }
 
 std::size_t Workload::resting(const std::string& host) const {
-  for (const auto& app : apps_)
-    if (app->host().name() == host) return app->resting();
-  return 0;
+  const HostApp* app = find_app(host);
+  return app == nullptr ? 0 : app->resting();
 }
 
 std::map<StreamName, std::string> Workload::stream_labels() const {
@@ -359,8 +377,7 @@ void Workload::touch_host(const std::string& host) {
   if (!host.empty()) {
     groups_.history.touch(host, world_.now());  // groups use no neighbour resolution
     halts_ = std::any_of(apps_.begin(), apps_.end(), [](const auto& app) { return is_halted(app->host()); });
-    for (const auto& app : apps_)
-      if (app->host().name() == host) app->touched(world_.now());
+    if (HostApp* app = find_app(host)) app->touched(world_.now());
   }
   for (check::Attempt& a : attempts_) {
     const ScenarioConnect& c = scenario_.connects[a.connect];

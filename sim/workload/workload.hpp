@@ -10,7 +10,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/check/history.hpp"
@@ -110,6 +112,8 @@ class Workload {
   /// How long a fault of the scenario may delay a frame, and the frames after it.
   Duration longest_delay() const;
   void know_hosts();
+  void index_by_host();
+  HostApp* find_app(std::string_view host) const;
   void touch_process(const ScenarioExit& exit);
   /// A pending step that is not a connection; empty: none.
   std::string open_step();
@@ -119,9 +123,12 @@ class Workload {
   const Scenario& scenario_;
   World& world_;
   check::Judge& judge_;
-  GroupWork groups_;  // before the apps, which write into it
-  XrcWork xrc_;       // likewise
-  std::vector<std::unique_ptr<HostApp>> apps_;
+  GroupWork groups_;                            // before the apps, which write into it
+  XrcWork xrc_;                                 // likewise
+  std::vector<std::unique_ptr<HostApp>> apps_;  // by number of the host
+  std::map<std::string_view, HostApp*> app_of_;
+  std::vector<std::vector<std::size_t>> connects_of_, listens_of_;  // those that begin at a host, by its number
+  std::set<std::size_t> learning_;            // hosts with initiators whose address is not known yet
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start
   std::vector<std::uint32_t> requests_seen_;  // by listen: for reject_every
@@ -132,6 +139,7 @@ class Workload {
   std::map<StreamName, Touch> touched_;              // streams whose attempt is not known yet
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
+  std::size_t all_started_ = 0, all_done_ = 0;  // connects, and planned connections, before which nothing is left to do
   bool nothing_left_ = false, misled_ = false;
   bool halts_ = false;  // a host is paused, or its process stopped
   Instant last_intent_{}, last_fault_{};

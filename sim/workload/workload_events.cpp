@@ -188,7 +188,7 @@ void HostApp::on(cm::Retrying& event) {
   if (event.peer.port != 0) end->record->peer = event.peer;  // first: its address may be known by now
   record_failure(*end, check::CmEventKind::retrying, event.why);
   end->learned = false;
-  unlearned_.push_back(end->serial);
+  learn_later(*end);
 }
 
 void HostApp::on(cm::Disconnected& event) {

@@ -24,22 +24,19 @@ constexpr std::uint64_t incarnation_mask = 0xFFFF;
 constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 
-HostApp::HostApp(Workload& workload, Host& host)
-    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {
-  if (!workload.groups_.used) return;
-  for (const ScenarioHost& spec : workload.scenario_.hosts) {
-    const auto nic = spec.name == host.name() ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
-    if (!nic) continue;
-    static constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
-    groups_ = std::make_unique<GroupUser>(GroupUser::HostContext{.scenario = &workload.scenario_,
-                                                                 .work = &workload.groups_,
-                                                                 .host = &host,
-                                                                 .nic = *nic,
-                                                                 .judge = &workload.judge_},
-                                          [this](Instant at, GroupUser::Due due, std::size_t index) {
-                                            set_timer(at, kinds[static_cast<std::size_t>(due)], index);
-                                          });
-  }
+HostApp::HostApp(Workload& workload, Host& host, std::size_t index, const ScenarioHost& spec)
+    : workload_(workload), host_(host), index_(index), roce_(engine_of(spec) == NicEngine::roce) {
+  const auto nic = workload.groups_.used ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
+  if (!nic) return;
+  static constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
+  groups_ = std::make_unique<GroupUser>(GroupUser::HostContext{.scenario = &workload.scenario_,
+                                                               .work = &workload.groups_,
+                                                               .host = &host,
+                                                               .nic = *nic,
+                                                               .judge = &workload.judge_},
+                                        [this](Instant at, GroupUser::Due due, std::size_t number) {
+                                          set_timer(at, kinds[static_cast<std::size_t>(due)], number);
+                                        });
 }
 HostApp::~HostApp() = default;
 
@@ -65,9 +62,9 @@ void HostApp::on_start(Host& host) {
   Device& device = host.device();
   if (const auto pd = device.alloc_pd()) pd_ = *pd;
   if (auto cq = device.create_cq(completions_max)) cq_ = std::move(*cq);
-  for (std::size_t i = 0; i < workload_.scenario_.listens.size(); ++i) {
+  for (const std::size_t i : workload_.listens_of_[index_]) {
     const ScenarioListen& listen = workload_.scenario_.listens[i];
-    if (listen.host != host.name() || (restarted && !listen.relisten)) continue;
+    if (restarted && !listen.relisten) continue;
     if (listen.at <= host.now())
       open_listener(i);
     else
@@ -79,10 +76,9 @@ void HostApp::on_start(Host& host) {
 
 void HostApp::schedule_all() {
   const auto& connects = workload_.scenario_.connects;
-  for (std::size_t i = 0; i < connects.size(); ++i) {
+  for (const std::size_t i : workload_.connects_of_[index_]) {
     const std::uint32_t next = workload_.next_index_[i];
-    if (connects[i].from == host_.name() && next < connects[i].count)
-      set_timer(connects[i].at + connects[i].interval * next, Timer::next, i);
+    if (next < connects[i].count) set_timer(connects[i].at + connects[i].interval * next, Timer::next, i);
   }
   for (std::size_t i = 0; i < workload_.wanted_.size(); ++i) {
     const PlannedConnection& w = workload_.wanted_[i];
@@ -238,7 +234,7 @@ void HostApp::connect_try(OpenEnd& end) {
   end.id = *id;
   by_id_[id->number()] = end.serial;
   by_qp_[end.id.qp()->qp_num()] = end.serial;
-  unlearned_.push_back(end.serial);
+  learn_later(end);
   end.transfer->use(*end.id.qp(), host_.now());
 }
 
@@ -291,7 +287,12 @@ std::size_t HostApp::listeners() const {
   return out;
 }
 
-void HostApp::learn() {
+void HostApp::learn_later(const OpenEnd& end) {
+  unlearned_.push_back(end.serial);
+  workload_.learning_.insert(index_);
+}
+
+bool HostApp::learn() {
   for (std::size_t i = 0; i < unlearned_.size();) {
     OpenEnd* end = find(unlearned_[i]);
     if (end != nullptr && !end->learned) learn_address(*end);
@@ -300,6 +301,7 @@ void HostApp::learn() {
     else
       ++i;
   }
+  return unlearned_.empty();
 }
 
 void HostApp::learn_address(OpenEnd& end) {

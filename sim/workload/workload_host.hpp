@@ -17,7 +17,8 @@ class XrcTarget;
 
 class HostApp final : public App {
  public:
-  HostApp(Workload& workload, Host& host);
+  /// `index`: the host's number in the world.
+  HostApp(Workload& workload, Host& host, std::size_t index, const ScenarioHost& spec);
   ~HostApp() override;
 
   void on_start(Host& host) override;
@@ -27,9 +28,10 @@ class HostApp final : public App {
 
   Host& host() { return host_; }
   const Host& host() const { return host_; }
+  std::size_t index() const { return index_; }
   bool roce() const { return roce_; }
-  /// Queries the addresses of initiators that are not known yet.
-  void learn();
+  /// Queries the addresses of initiators that are not known yet. Returns true if all are known now.
+  bool learn();
   /// Checks ends that have nothing to wait for: established, done, and closed by neither side. Those whose peer is gone
   /// are still watched.
   void wake_abandoned();
@@ -142,6 +144,7 @@ class HostApp final : public App {
   void on(cm::Resolved&) {}
   void on(cm::TimewaitExit&) {}
   void decide(OpenEnd& end);
+  void learn_later(const OpenEnd& end);
   void learn_address(OpenEnd& end);
   void record_event(OpenEnd& end, check::CmEventRecord event);
   void record_failure(OpenEnd& end, check::CmEventKind what, const cm::Failure& why);
@@ -156,6 +159,7 @@ class HostApp final : public App {
 
   Workload& workload_;
   Host& host_;
+  const std::size_t index_;
   // State of the current incarnation.
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;

@@ -8,6 +8,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "sim/scenario/scenario_value.hpp"
 #include "tools/provenance.hpp"
 
 namespace parley::tools {
@@ -33,13 +34,20 @@ std::string_view end_word(sim::RunEnd end) {
 std::string bound_text(const sim::RunReport& report) {
   switch (report.end) {
     case sim::RunEnd::time_bound:
-      return fmt::format("not over at its bound (time); the last thing happened at {}",
-                         precise_duration_text(report.finished_at.time_since_epoch()));
+      return fmt::format(
+          "not over at its bound (time): [bounds] time = \"{}\"; the last thing happened at {}. Raise the "
+          "bound if what is pending only takes long",
+          sim::time_text(report.bounds.time), precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::event_bound:
-      return fmt::format("not over at its bound (events), after {} of them", report.counters.events);
+      return fmt::format(
+          "not over at its bound (events): [bounds] events = {}, at {}. Raise the bound if what is pending "
+          "only takes many events",
+          report.bounds.events, precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::converge_bound:
-      return fmt::format("not over at its bound (converge), at {}",
-                         precise_duration_text(report.finished_at.time_since_epoch()));
+      return fmt::format(
+          "not over at its bound (converge): [bounds] converge = \"{}\", at {}. Raise the bound if what is "
+          "pending only takes long",
+          sim::time_text(report.bounds.converge), precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }
@@ -141,11 +149,12 @@ std::string first_trouble(const sim::RunReport& report) {
 
 std::string run_text(const SimResult& result) {
   const sim::RunReport& report = result.report;
-  std::string text =
-      fmt::format("{:<6} {:<32} seed {:<8} {}, {}{}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
-                  seed_text(result.run.seed), outcome_text(report), counted(report.faults_hit, "fault"),
-                  report.queue_drops == 0 ? "" : ", " + counted(report.queue_drops, "queue drop"),
-                  precise_duration_text(report.finished_at.time_since_epoch()));
+  std::string text = fmt::format(
+      "{:<6} {:<32} seed {:<8} {}, {}{}{}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
+      seed_text(result.run.seed), outcome_text(report), counted(report.faults_hit - report.lost_at_hosts, "fault"),
+      report.lost_at_hosts == 0 ? "" : fmt::format(", {} lost at hosts", counted(report.lost_at_hosts, "frame")),
+      report.queue_drops == 0 ? "" : ", " + counted(report.queue_drops, "queue drop"),
+      precise_duration_text(report.finished_at.time_since_epoch()));
   if (report.counters.ecn_marked != 0)
     text +=
         fmt::format(", {} with CE, {}", counted(report.counters.ecn_marked, "packet"), counted(report.cnp_sent, "CNP"));
@@ -169,8 +178,10 @@ Json run_json(const SimResult& result, bool connections) {
               {"established", r.established},
               {"rejected", r.rejected},
               {"failed", r.failed},
+              {"attempts", r.established + r.rejected + r.failed + r.retries},
               {"retries", r.retries},
-              {"faults_hit", r.faults_hit},
+              {"faults_hit", r.faults_hit - r.lost_at_hosts},
+              {"frames_lost_at_hosts", r.lost_at_hosts},
               {"queue_drops", r.queue_drops},
               {"events", r.counters.events},
               {"packet_hops", r.counters.packet_hops},

@@ -29,7 +29,7 @@ constexpr std::uint64_t connections_max = 20'000'000;
 struct StormArgs {
   sim::StormOptions storm;
   std::optional<std::uint64_t> seed;
-  std::string pattern = "alltoall", timers = "back-off";
+  std::string pattern = "alltoall", timers = "back-off", neighbours = "known";
   bool roce = false;
 };
 
@@ -111,6 +111,8 @@ void print_result(const StormArgs& args, const sim::StormReport& report, const C
               {"engine", to_string(args.storm.engine)},
               {"nodes", args.storm.nodes},
               {"ppn", args.storm.ppn},
+              {"sample", args.storm.sample},
+              {"neighbours", to_string(args.storm.neighbours)},
               {"seed", seed_text(args.storm.seed)},
               {"wanted", report.wanted},
               {"established", report.established},
@@ -169,6 +171,13 @@ void add_sim_storm(Command sim, Context& context) {
       .range(1u, 256u)
       .shows_default();
   sub.option("--pattern", args->pattern, "Who connects to whom").one_of({"alltoall", "ring", "incast"}).shows_default();
+  sub.option("--sample", args->storm.sample,
+             "With alltoall: to how many others each process connects, evenly spread over all; 0: to all")
+      .shows_default();
+  sub.option("--neighbours", args->neighbours,
+             "Whether hosts know each other's MAC addresses from the start, or ask and announce (ARP)")
+      .one_of({"known", "discovered"})
+      .shows_default();
   sub.flag("--roce", args->roce, "RoCE HCAs in place of iWARP NICs");
   sub.option("--timers", args->timers,
              "With --roce: when messages of the CM are sent again. spec: always after IBA's 4.3 s")
@@ -206,10 +215,15 @@ void add_sim_storm(Command sim, Context& context) {
             args->storm.engine = args->roce ? sim::NicEngine::roce : sim::NicEngine::iwarp;
             args->storm.hca.spec_timers = args->timers == "spec";
             args->storm.pattern = pattern_of(args->pattern);
+            if (args->storm.sample != 0 && args->pattern != "alltoall")
+              return std::string("--sample: only alltoall has targets to choose from");
+            args->storm.neighbours = args->neighbours == "known" ? sim::Neighbours::known : sim::Neighbours::discovered;
             const std::uint64_t wanted = sim::StormPlan(args->storm).wanted();
             return wanted <= connections_max ? std::string()
-                                             : fmt::format("--nodes: {} connections would be wanted; {} are the most",
-                                                           wanted, connections_max);
+                                             : fmt::format(
+                                                   "--nodes: {} connections would be wanted; {} are the most: lower "
+                                                   "--nodes, or give --sample with alltoall",
+                                                   wanted, connections_max);
           });
 }
 

@@ -174,6 +174,27 @@ TEST(SimEngine, CarriesOutWhatIsDueAndTellsEachTargetWhatItAskedFor) {
   EXPECT_EQ(engine.counters.events, 3u);
 }
 
+TEST(SimEngine, EventsInARowTakeOneEntryAndNothingComesBetweenThem) {
+  Engine engine(2);
+  Counter counter;
+  engine.at_each(at(5), counter, 7, 70, 3);
+  engine.at(at(5), counter, 8, 80);
+  EXPECT_FALSE(engine.exhausted()) << "four events, two entries";
+  EXPECT_EQ(engine.pending(), 4u);
+  EXPECT_FALSE(engine.step(at(4)));
+  EXPECT_TRUE(engine.step(at(5)));
+  engine.at(at(5), counter, 9, 90);
+  EXPECT_EQ(engine.next(), at(5));
+  EXPECT_EQ(engine.pending(), 4u);
+  EXPECT_FALSE(engine.step(at(4))) << "the rest is not due either";
+  while (engine.step(at(5))) continue;
+  EXPECT_EQ(counter.seen,
+            (std::vector<std::pair<std::uint32_t, std::uint64_t>>{{7, 70}, {7, 70}, {7, 70}, {8, 80}, {9, 90}}));
+  EXPECT_EQ(engine.counters.events, 5u);
+  EXPECT_EQ(engine.pending(), 0u);
+  EXPECT_EQ(engine.next(), never);
+}
+
 TEST(SimEngine, StopsWhenMoreEventsArePendingThanItKeeps) {
   Engine engine(3);
   Counter counter;

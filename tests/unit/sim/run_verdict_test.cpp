@@ -63,7 +63,8 @@ TEST(SimVerdict, AFaultThatComesAfterEverythingHasHitNothing) {
   s.faults[0].host = "b";
   s.faults[0].rule.action = FaultAction::crash;
   s.faults[0].rule.from = Instant(50s);
-  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("everything had settled before its time")));
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("fault 1 (crash b at 50 s) never hit anything: "
+                                                               "everything had settled before its time")));
   s.faults[0].rule.action = FaultAction::resume;
   EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("in none that the action applies to")));
 }

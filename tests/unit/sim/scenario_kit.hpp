@@ -48,11 +48,12 @@ inline auto fields(const cm::RoceProviderOptions& o) {
                          base, quirk, trace);
 }
 inline auto fields(const ScenarioHost& h) {
-  const auto& [name, is_switch, options, switching, line] = h;
+  const auto& [name, is_switch, count, options, switching, line] = h;
   const auto& [ecn] = switching;
   const auto& [tcp, rnic, hca, engine, manager, ipv6, learn, ring, nics] = options;
-  return std::tuple_cat(std::make_tuple(name, is_switch, ecn, engine, manager.endpoints_max, ipv6, learn, ring, nics),
-                        fields(tcp), fields(rnic), fields(hca));
+  return std::tuple_cat(
+      std::make_tuple(name, is_switch, count, ecn, engine, manager.endpoints_max, ipv6, learn, ring, nics), fields(tcp),
+      fields(rnic), fields(hca));
 }
 inline auto fields(const ScenarioLink& link) {
   const auto& [name, ends, nics, options, line] = link;
@@ -115,6 +116,7 @@ inline void expect_same(const Scenario& a, const Scenario& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.description, b.description);
   EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.neighbours, b.neighbours);
   expect_same(a.hosts, b.hosts, "host");
   expect_same(a.links, b.links, "link");
   expect_same(a.listens, b.listens, "listen");

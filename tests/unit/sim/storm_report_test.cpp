@@ -62,6 +62,11 @@ constexpr StormCase storms[] = {
      [](StormOptions& o) {
        o.loss = {1, 20}, o.seed = 2;
      }},
+    {"neighbours known", [](StormOptions& o) { o.neighbours = Neighbours::known; }},
+    {"neighbours known, 5 % lost",
+     [](StormOptions& o) {
+       o.neighbours = Neighbours::known, o.loss = {1, 20};
+     }},
     {"two nodes, one process", [](StormOptions& o) { o.nodes = 2, o.ppn = 1; }},
     {"one node", [](StormOptions& o) { o.nodes = 1; }},
     {"no process", [](StormOptions& o) { o.ppn = 0; }},
@@ -122,6 +127,7 @@ TEST(SimStormReport, IsAsReviewed) {
     StormOptions options;
     options.nodes = 4;
     options.ppn = 2;
+    options.neighbours = Neighbours::discovered;
     storm.change(options);
     out += fmt::format("\n{}\n{}", storm.name, storm_text(run_storm(options)));
   }

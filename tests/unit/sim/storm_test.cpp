@@ -67,6 +67,32 @@ TEST(SimStorm, AllToAllHasEachPairOfProcessesOnDifferentNodesOnce) {
   }
 }
 
+TEST(SimStorm, ASampleIsSpreadOverAllAndHasNoPairTwice) {
+  for (const std::uint32_t ppn : {1U, 2U, 3U}) {
+    for (const std::uint32_t sample : {1U, 2U, 5U, 7U, 100U}) {
+      StormOptions options = sized(12, ppn);
+      options.sample = sample;
+      SCOPED_TRACE(fmt::format("{} of 12 x {}", sample, ppn));
+      const StormPlan plan(options);
+      std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+      const Connections connections = all_of(plan);
+      for (const auto& [from, to] : connections) {
+        EXPECT_NE(plan.node_of(from), plan.node_of(to));
+        pairs.insert(std::minmax(from, to));
+      }
+      EXPECT_EQ(pairs.size(), connections.size()) << "a pair came twice";
+      EXPECT_EQ(connections.size(), plan.wanted());
+      EXPECT_TRUE(sample != 100 || plan.wanted() == StormPlan(sized(12, ppn)).wanted()) << "no more than there are";
+    }
+  }
+  StormOptions options = sized(10'000, 1);
+  options.sample = 4;
+  std::uint32_t cursor = 0;
+  const StormPlan plan(options);
+  for (const std::uint32_t target : {8U, 1257U, 2507U, 3757U}) EXPECT_EQ(plan.next(7, cursor), target);
+  EXPECT_FALSE(plan.next(7, cursor));
+}
+
 TEST(SimStorm, ThousandNodesHaveAHalfMillionConnections) { EXPECT_EQ(StormPlan(sized(1000, 1)).wanted(), 499'500U); }
 
 TEST(SimStorm, RingAndIncastAreAsTheirNamesSay) {
@@ -159,6 +185,32 @@ TEST(SimStorm, OverRoceLossCostsWhatItsTimersSay) {
       EXPECT_EQ(report.virtual_time > 4s, spec) << report.virtual_time.count();
       EXPECT_LT(report.steps.at("total")[1], 1ms);
     }
+  }
+}
+
+/// What the hosts of a storm put on the wire before they connect.
+struct FloodTap final : Tap {
+  void on_frame(const TapFrame& frame) override {
+    if (frame.outbound && (frame.octets[0] & 1) != 0) ++groups;
+  }
+  void on_note(Instant, NodeId, NoteKind, std::string_view) override {}
+  std::uint64_t groups = 0;  // frames to a group address, at each link end
+};
+
+TEST(SimStorm, NeighboursAreKnownUnlessToBeDiscovered) {
+  for (const NicEngine engine : {NicEngine::iwarp, NicEngine::roce}) {
+    FloodTap known, discovered;
+    StormOptions options = sized(20, 1, StormPattern::ring);
+    options.engine = engine;
+    options.tap = &known;
+    const StormReport fast = run_storm(options);
+    options.neighbours = Neighbours::discovered;
+    options.tap = &discovered;
+    const StormReport slow = run_storm(options);
+    EXPECT_EQ(fast.established + slow.established, 40U) << words(fast) << words(slow);
+    EXPECT_EQ(known.groups, 0U);
+    EXPECT_GE(discovered.groups, 20U * 20);
+    EXPECT_EQ(fast.counters.packet_hops + 20 * 20, slow.counters.packet_hops) << "an announcement of each to all";
   }
 }
 

@@ -33,13 +33,17 @@ class Star {
       back.connect(*switches_[s - 1], switches_[s - 1]->attach(there), there);
     }
   }
-  void send(std::size_t from, std::uint64_t destination, std::uint64_t source, std::size_t size = 100) {
+  void send(std::size_t from, std::uint64_t destination, std::uint64_t source, std::size_t size = 100,
+            bool to_its_end = true) {
     FramePtr frame = engine.frames.take(size);
     for (int i = 0; i < 6 && size >= 14; ++i) {
       frame->data()[i] = static_cast<std::uint8_t>(destination >> (40 - 8 * i));
       frame->data()[6 + i] = static_cast<std::uint8_t>(source >> (40 - 8 * i));
     }
     uplinks_[from]->transmit(std::move(frame));
+    if (to_its_end) run();
+  }
+  void run() {
     while (engine.step(never)) {
     }
   }
@@ -94,6 +98,36 @@ TEST(SimSwitch, FloodedCopiesAreTheSameFrame) {
     EXPECT_EQ(star.sinks[i]->arrivals.at(0).octets, star.sinks[1]->arrivals.at(0).octets);
   }
   EXPECT_EQ(star.engine.frames.out(), 0u);
+}
+
+// Ports whose copies arrive at one time share a frame and an entry of the queue; what arrives and when does not tell.
+TEST(SimSwitch, FloodedCopiesAreOneFrameInMemoryAndArriveAsIfEachWereItsOwn) {
+  const auto options = [](std::size_t sink) {
+    LinkOptions out;
+    if (sink == 2) out.delay = 5us;                                   // later than its neighbours
+    if (sink == 4) out.queue_octets = 100, out.rate_bps = 1'000'000;  // its second copy is dropped
+    return out;
+  };
+  Star star(1, 7, options);
+  star.send(0, broadcast, 0x02A, 100, false);
+  star.send(0, broadcast, 0x02A, 100, false);
+  EXPECT_EQ(star.engine.frames.out(), 2u);
+  ASSERT_TRUE(star.engine.step(never) && star.engine.step(never));  // both are at the switch
+  EXPECT_EQ(star.engine.frames.out(), 2u * 6 - 1) << "copies, of which one was dropped";
+  EXPECT_EQ(star.engine.pending(), 2u * 6 - 1);
+  EXPECT_EQ(star.engine.counters.dropped, 1u);
+  star.run();
+  EXPECT_EQ(star.engine.frames.out(), 0u);
+  const auto usual = star.sinks[1]->times();
+  for (const std::size_t sink : {3u, 5u, 6u}) EXPECT_EQ(star.sinks[sink]->times(), usual) << sink;
+  EXPECT_EQ(star.sinks[2]->times(), (std::vector<std::int64_t>{usual[0] + 4000, usual[1] + 4000}));
+  EXPECT_EQ(star.got(), (Star::Counts{0, 2, 2, 2, 1, 2, 2}));
+}
+
+TEST(SimSwitch, KnowsTheHostsThatItWasToldOfBeyondItsBound) {
+  MacTable table(2);
+  for (std::uint64_t mac = 1; mac <= 5; ++mac) table.know(mac, static_cast<std::uint16_t>(mac));
+  for (std::uint64_t mac = 1; mac <= 5; ++mac) EXPECT_EQ(table.find(mac), mac);
 }
 
 TEST(SimSwitch, NeverSendsAFrameBackWhereItCameFrom) {

@@ -119,9 +119,10 @@ TEST(ToolsSimReport, BoundsAreFailuresThatNameTheBound) {
   made.result.report.violations.clear();
   made.result.report.end = sim::RunEnd::time_bound;
   EXPECT_EQ(verdict_word(made.result), "failed");
-  EXPECT_THAT(run_text(made.result), HasSubstr("bound (time)"));
+  EXPECT_THAT(run_text(made.result), HasSubstr("bound (time): [bounds] time = \"120s\""));
   made.result.report.end = sim::RunEnd::event_bound;
-  EXPECT_THAT(run_text(made.result), HasSubstr("bound (events)"));
+  made.result.report.bounds.events = 1234;
+  EXPECT_THAT(run_text(made.result), HasSubstr("bound (events): [bounds] events = 1234"));
   made.result.report.end = sim::RunEnd::stopped;
   EXPECT_EQ(verdict_word(made.result), "stopped");
 }
@@ -133,12 +134,23 @@ TEST(ToolsSimReport, JsonKeysKeepTheirOrder) {
   const auto object = nlohmann::ordered_json::parse(run_json(made.result, true).dump(real_text));
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   EXPECT_EQ(keys, (std::vector<std::string>{
-                      "event",      "file",        "scenario",    "seed",         "swarm",          "verdict",
-                      "end",        "virtual_us",  "established", "rejected",     "failed",         "retries",
-                      "faults_hit", "queue_drops", "events",      "packet_hops",  "frames_dropped", "drawn",
-                      "violations", "pending",     "connections", "pcapng_fnv1a", "reproduce"}));
+                      "event",       "file",     "scenario",    "seed",           "swarm",
+                      "verdict",     "end",      "virtual_us",  "established",    "rejected",
+                      "failed",      "attempts", "retries",     "faults_hit",     "frames_lost_at_hosts",
+                      "queue_drops", "events",   "packet_hops", "frames_dropped", "drawn",
+                      "violations",  "pending",  "connections", "pcapng_fnv1a",   "reproduce"}));
   EXPECT_EQ(object["seed"], "0x51ab");
   EXPECT_EQ(object["pcapng_fnv1a"], "0x000000000000002a");
+}
+
+TEST(ToolsSimReport, FaultsAndFramesLostAtHostsThatAreDownAreCountedApart) {
+  MadeRun made;
+  made.result.report.faults_hit = 7;
+  made.result.report.lost_at_hosts = 5;
+  EXPECT_THAT(run_text(made.result), HasSubstr(", 2 faults, 5 frames lost at hosts, "));
+  const auto object = nlohmann::ordered_json::parse(run_json(made.result, false).dump(real_text));
+  EXPECT_EQ(object["faults_hit"], 2);
+  EXPECT_EQ(object["frames_lost_at_hosts"], 5);
 }
 
 TEST(ToolsSimReport, PassedRunIsOneLine) {
