@@ -377,6 +377,17 @@ function(parley_mad_driver)
   endif()
 endfunction()
 
+# The database of scalable subnet administration, read from a subnet by management datagrams.
+function(parley_ssa_driver)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/ssa/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(parley_ssa_driver STATIC ${sources})
+  parley_seldom_run(parley_ssa_driver)
+  target_link_libraries(parley_ssa_driver PUBLIC parley_ssa parley_mad)
+endfunction()
+
 # What libparley.so is made of besides the rooms; ParleyInstall.cmake makes the library itself.
 function(parley_capi)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/*.cpp)
@@ -402,7 +413,7 @@ function(parley_tools)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256 of what a report speaks of
   add_library(parley_tools STATIC ${sources})
   parley_unity(parley_tools)
-  parley_unite_folders(parley_tools tools pcap mad,fabric,neg sim,ops rping,cmtime,udping replay,conform doctor,run,xrc)
+  parley_unite_folders(parley_tools tools pcap mad,fabric,neg,ssa sim,ops rping,cmtime,udping replay,conform doctor,run,xrc)
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
   parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
     <vector>)
@@ -442,7 +453,7 @@ function(parley_tools)
   # Where names of shipped scenarios are looked up last: for builds outside the tree.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
     PARLEY_SHIPPED_SCENARIOS="${PROJECT_SOURCE_DIR}/sim/scenarios")
-  foreach(room ${PARLEY_TOOLS_USE} pcap ibsim mad_driver)
+  foreach(room ${PARLEY_TOOLS_USE} pcap ibsim mad_driver ssa_driver)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})
     endif()

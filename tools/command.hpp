@@ -45,6 +45,7 @@ void register_quirks(Command app, Context& context);
 void register_neg(Command app, Context& context);
 void register_mad(Command app, Context& context);
 void register_fabric(Command app, Context& context);
+void register_ssa(Command app, Context& context);
 void register_xrc(Command app, Context& context);
 void register_xrcd(Command app, Context& context);
 void register_run(Command app, Context& context);

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/ssa/collect.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "mad/path_text.hpp"
+#include "mad/scope.hpp"
+#include "ssa/paths_p_keys.hpp"
+#include "ssa/paths_rate.hpp"
+#include "ssa/writer.hpp"
+#include "wire/mad/sa.hpp"
+
+namespace parley::ssa_driver {
+
+namespace {
+
+using mad::Port;
+using mad::Reply;
+using mad::Task;
+using mad::Topology;
+using mad::TopologyNode;
+using mad::TopologyPort;
+using wire::mad::LinearForwardingTable;
+using wire::mad::NodeInfo;
+using wire::mad::NodeType;
+using wire::mad::PathRecord;
+using wire::mad::PKeyTable;
+using wire::mad::PortInfo;
+using wire::mad::SwitchInfo;
+
+constexpr std::uint32_t keys_in_block = 32;
+constexpr std::uint32_t keys_max = ssa::segment_octets / 2;  // what the variable part of a record can have
+
+bool is_switch(const TopologyNode& node) { return node.type == NodeType::switch_; }
+bool is_end(const TopologyNode& node, std::size_t number) { return is_switch(node) == (number == 0); }
+
+class Collection {
+ public:
+  Collection(Port& port, const Topology& topology, const CollectOptions& options, SubnetTables& out)
+      : port_(port), topology_(topology), options_(options), out_(out) {}
+
+  Task<void> run(Port& port) {
+    jobs_.push_back({Job::own_port, 0});
+    each_end([this](std::uint32_t node, std::uint8_t number) { jobs_.push_back({Job::node_info, node, number}); });
+    for (std::uint32_t i = 0; i < topology_.nodes().size(); ++i)
+      if (is_switch(topology_.nodes()[i])) jobs_.push_back({Job::switch_info, i});
+    co_await run_jobs(port);
+    add_partition_jobs();
+    if (options_.route_sls) add_route_jobs();
+    co_await run_jobs(port);
+    out_.whole = !stopped_ && out_.lost == 0;
+  }
+
+ private:
+  struct Job {
+    enum Kind : std::uint8_t { own_port, node_info, p_keys, switch_info, lft, partition_sl, route_sls } kind;
+    std::uint32_t node = 0;
+    std::uint8_t port = 0;
+    std::uint16_t block = 0;  // for partition_sl the P_Key
+    std::uint16_t slid = 0, dlid = 0;
+  };
+
+  /// Jobs create jobs, while others run.
+  Task<void> run_jobs(Port& port) {
+    while (!stopped_ && !jobs_.empty()) {
+      const mad::ScopeOptions limits{.on_error = mad::OnError::keep, .limit = options_.jobs_max};
+      const Reply<void> all = co_await mad::run_each(port, limits, [this] { return next(); });
+      if (!all) stopped_ = true;
+    }
+  }
+
+  std::optional<Task<void>> next() {
+    if (stopped_ || jobs_.empty()) return std::nullopt;
+    const Job job = jobs_.front();
+    jobs_.pop_front();
+    switch (job.kind) {
+      case Job::own_port: return own_port(port_);
+      case Job::node_info: return node_info(port_, job);
+      case Job::p_keys: return p_keys(port_, job);
+      case Job::switch_info: return switch_info(port_, job);
+      case Job::lft: return lft(port_, job);
+      case Job::partition_sl: return partition_sl(port_, job);
+      case Job::route_sls: return route_sls(port_, job);
+    }
+    return std::nullopt;
+  }
+
+  /// Calls `take(node, port)` for each end port that the discovery has found.
+  template <class Take>
+  void each_end(Take&& take) const {
+    for (std::uint32_t i = 0; i < topology_.nodes().size(); ++i) {
+      const TopologyNode& node = topology_.nodes()[i];
+      const auto ports = topology_.ports_of(node);
+      for (std::size_t n = 0; n < ports.size(); ++n)
+        if (is_end(node, n) && ports[n].known) take(i, static_cast<std::uint8_t>(n));
+    }
+  }
+
+  /// A port of a channel adapter is asked by its own link, because each port has its own agent.
+  std::optional<mad::Path> path_to(std::uint32_t node, std::uint8_t number) const {
+    const TopologyNode& to = topology_.nodes()[node];
+    const TopologyPort& at = topology_.port(node, number);
+    const bool direct = is_switch(to) || number == to.reached_port || at.peer == mad::no_node;
+    mad::Path out = options_.path;
+    out.route = topology_.route_to(direct ? node : at.peer);
+    if (!out.route || (!direct && !out.route->extend(at.peer_port))) return std::nullopt;
+    return out;
+  }
+
+  /// The answer; none: there was none, which is counted.
+  template <class A>
+  std::optional<A> answer(Reply<A> reply) {
+    if (!reply && (reply.error().fault() == mad::Fault::cancelled || reply.error().fault() == mad::Fault::deadline)) {
+      stopped_ = true;
+      return std::nullopt;
+    }
+    ++out_.asked;
+    if (reply) return std::move(*reply);
+    if (out_.lost++ == 0) out_.first_error = reply.error().message();
+    return std::nullopt;
+  }
+
+  Task<void> own_port(Port& port) {
+    const auto info = answer(co_await port.subn_get<PortInfo>(options_.path));
+    if (!info) co_return;
+    out_.subnet.gid_prefix = info->get(PortInfo::gid_prefix);
+    out_.subnet.packet_life_time = static_cast<std::uint8_t>(info->get(PortInfo::subnet_time_out));
+  }
+
+  Task<void> node_info(Port& port, Job job) {
+    const auto path = path_to(job.node, job.port);
+    if (!path) co_return;
+    const auto info = answer(co_await port.subn_get<NodeInfo>(*path));
+    if (!info) co_return;
+    const std::uint32_t keys = std::clamp<std::uint32_t>(info->get(NodeInfo::partition_cap), 1, keys_max);
+    for (std::uint32_t block = 0; block * keys_in_block < keys; ++block)
+      jobs_.push_back({Job::p_keys, job.node, job.port, static_cast<std::uint16_t>(block)});
+  }
+
+  Task<void> p_keys(Port& port, Job job) {
+    const auto path = path_to(job.node, job.port);
+    if (!path) co_return;
+    const auto table = answer(co_await port.subn_get<PKeyTable>(*path, job.block));
+    if (!table) co_return;
+    auto& keys = out_.p_keys[{job.node, job.port}];
+    for (std::size_t i = 0; i < keys_in_block; ++i)
+      if (const std::uint16_t key = table->get(PKeyTable::p_key_block, i); ssa::p_key_base(key) != 0)
+        keys.push_back(key);
+  }
+
+  Task<void> switch_info(Port& port, Job job) {
+    const auto path = path_to(job.node, 0);
+    if (!path) co_return;
+    const auto info = answer(co_await port.subn_get<SwitchInfo>(*path));
+    if (!info) co_return;
+    const std::uint16_t top = info->get(SwitchInfo::linear_fdb_top);
+    out_.switches[job.node].top = top;
+    for (std::uint32_t block = 0; block <= top / ssa::lid_block; ++block)
+      jobs_.push_back({Job::lft, job.node, 0, static_cast<std::uint16_t>(block)});
+  }
+
+  Task<void> lft(Port& port, Job job) {
+    const auto path = path_to(job.node, 0);
+    if (!path) co_return;
+    const auto table = answer(co_await port.subn_get<LinearForwardingTable>(*path, job.block));
+    if (!table) co_return;
+    const ConstBytes octets = table->octets();
+    std::copy(octets.begin(), octets.end(), out_.switches[job.node].lft[job.block].begin());
+  }
+
+  /// One path by each P_Key that a full member and another port have.
+  void add_partition_jobs() {
+    std::map<std::uint16_t, std::uint16_t> full;  // P_Key without member bit: a LID
+    for (const auto& [at, keys] : out_.p_keys)
+      for (const std::uint16_t key : keys)
+        if (const std::uint16_t lid = topology_.port(at.first, at.second).lid; lid != 0 && (key & ssa::p_key_full) != 0)
+          full.try_emplace(ssa::p_key_base(key), lid);
+    std::set<std::uint16_t> done;
+    for (const auto& [at, keys] : out_.p_keys)
+      for (const std::uint16_t key : keys) {
+        const auto source = full.find(ssa::p_key_base(key));
+        const std::uint16_t lid = topology_.port(at.first, at.second).lid;
+        if (source == full.end() || lid == 0 || lid == source->second || !done.insert(source->first).second) continue;
+        jobs_.push_back({.kind = Job::partition_sl, .block = key, .slid = source->second, .dlid = lid});
+      }
+  }
+
+  Task<void> partition_sl(Port& port, Job job) {
+    mad::Query<PathRecord> query;
+    query.set(PathRecord::slid, job.slid).set(PathRecord::dlid, job.dlid);
+    query.set(PathRecord::p_key, job.block).set(PathRecord::num_path, 1);
+    const Reply<PathRecord> record = co_await port.sa_get(sa_path(), query);
+    // Subnet administration answers only for partitions of the port that asks.
+    if (!record && record.error().is_no_records()) co_return;
+    if (const auto found = answer(record))
+      out_.partitions[ssa::p_key_base(job.block)] = static_cast<std::uint8_t>(found->get(PathRecord::sl));
+  }
+
+  /// For each switch with hosts, one of them.
+  void add_route_jobs() {
+    std::set<std::uint32_t> done;
+    each_end([&](std::uint32_t node, std::uint8_t number) {
+      const TopologyPort& port = topology_.port(node, number);
+      if (number == 0 || port.lid == 0 || port.peer == mad::no_node || !is_switch(topology_.nodes()[port.peer])) return;
+      if (done.insert(port.peer).second) jobs_.push_back({.kind = Job::route_sls, .node = port.peer, .slid = port.lid});
+    });
+  }
+
+  Task<void> route_sls(Port& port, Job job) {
+    mad::Query<PathRecord> query;
+    query.set(PathRecord::slid, job.slid);
+    const auto records = answer(co_await port.sa_get_table(sa_path(), query));
+    if (!records) co_return;
+    auto& sls = out_.switches[job.node].sls;
+    for (const PathRecord& record : *records) {
+      const std::uint16_t dlid = record.get(PathRecord::dlid);
+      const auto [at, is_new] = sls.try_emplace(static_cast<std::uint16_t>(dlid / ssa::lid_block));
+      if (is_new) at->second.fill(ssa::no_sl);
+      at->second[dlid % ssa::lid_block] = static_cast<std::uint8_t>(record.get(PathRecord::sl));
+    }
+  }
+
+  mad::Path sa_path() const {
+    mad::Path out = port_.sa_path();
+    out.retries = options_.path.retries;
+    out.timeout = options_.path.timeout;
+    out.sm_key = options_.path.sm_key;
+    return out;
+  }
+
+  Port& port_;
+  const Topology& topology_;
+  CollectOptions options_;
+  SubnetTables& out_;
+  std::deque<Job> jobs_;
+  bool stopped_ = false;
+};
+
+/// Inserts records until one fails.
+class Records {
+ public:
+  explicit Records(ssa::DatabaseWriter& writer) : writer_(writer) {}
+
+  template <class Record>
+  ssa::RecordId add(const Record& record, const Bytes& variable = {}) {
+    if (!error) {
+      const auto id = writer_.insert(static_cast<std::size_t>(Record::table), record.emit(), variable);
+      if (id) return *id;
+      error = id.error();
+    }
+    return 0;
+  }
+
+  std::optional<Error> error;
+
+ private:
+  ssa::DatabaseWriter& writer_;
+};
+
+ssa::PathPort port_record(const TopologyPort& port, std::uint8_t number, bool end) {
+  ssa::PathPort out{.guid = end ? port.guid : 0, .lid = end ? port.lid : std::uint16_t{0}};
+  out.number = number;
+  out.lmc = end ? port.lmc : std::uint8_t{0};
+  out.mtu = port.mtu_cap;
+  out.rate = ssa::rate_code({port.width_active, port.speed_active, port.ext_active, port.ext2_active});
+  return out;
+}
+
+void add_node(Records& records, const Topology& topology, const SubnetTables& tables, std::uint32_t index,
+              ssa::RecordId id) {
+  const TopologyNode& node = topology.nodes()[index];
+  const auto ports = topology.ports_of(node);
+  for (std::size_t n = 0; n < ports.size(); ++n) {
+    const bool end = is_end(node, n);
+    if (!ports[n].known || (!end && (n == 0 || ports[n].peer == mad::no_node))) continue;
+    const auto number = static_cast<std::uint8_t>(n);
+    ssa::PathPort record = port_record(ports[n], number, end);
+    record.node = id;
+    const auto keys = tables.p_keys.find({index, number});
+    records.add(record, keys == tables.p_keys.end() ? Bytes() : ssa::emit_p_keys(keys->second));
+  }
+  const auto at = tables.switches.find(index);
+  if (at == tables.switches.end()) return;
+  for (const auto& [block, octets] : at->second.lft) records.add(ssa::PathLft{id, block, octets});
+  for (const auto& [block, octets] : at->second.sls) records.add(ssa::PathSl{id, block, octets});
+}
+
+}  // namespace
+
+Task<void> collect(Port& port, const Topology& topology, CollectOptions options, SubnetTables& out) {
+  Collection collection(port, topology, options, out);
+  co_await collection.run(port);
+}
+
+Result<ssa::SnapshotPtr> database_of(const Topology& topology, const SubnetTables& tables, std::uint32_t incarnation) {
+  auto writer = ssa::DatabaseWriter::create(ssa::path_schema(), incarnation);
+  if (!writer) return tl::unexpected(writer.error());
+  Records records(*writer);
+  records.add(tables.subnet);
+  std::vector<ssa::RecordId> ids;
+  for (std::uint32_t i = 0; i < topology.nodes().size(); ++i) {
+    const TopologyNode& node = topology.nodes()[i];
+    ssa::PathNode record{.guid = node.guid, .type = static_cast<std::uint8_t>(node.type), .ports = node.ports};
+    if (const auto at = tables.switches.find(i); at != tables.switches.end()) record.lft_top = at->second.top;
+    ids.push_back(records.add(record));
+    add_node(records, topology, tables, i, ids[i]);
+  }
+  for (std::uint32_t i = 0; i < topology.nodes().size(); ++i)
+    for (unsigned n = 1; n <= topology.nodes()[i].ports; ++n) {
+      const auto number = static_cast<std::uint8_t>(n);
+      const TopologyPort& port = topology.port(i, number);
+      if (port.peer == mad::no_node || !topology.is_first_end(i, number)) continue;
+      if (!port.known || !topology.port(port.peer, port.peer_port).known) continue;
+      records.add(ssa::PathLink{{ids[i], ids[port.peer]}, {number, port.peer_port}});
+    }
+  for (const auto& [p_key, sl] : tables.partitions) records.add(ssa::PathPartition{p_key, sl});
+  if (records.error) return tl::unexpected(*records.error);
+  return writer->commit();
+}
+
+}  // namespace parley::ssa_driver
