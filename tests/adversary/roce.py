@@ -370,7 +370,8 @@ def main():
     seeds = range(begin, end + 1)
     of_row = ["planted", "beside_loss"] if args.row in ROWS else ["quirk", "quirk_beside_loss"]
     kinds = args.kind or (of_row if args.row else list(MAKE))
-    tasks = [(args, kind, seeds[at:at + BATCH]) for kind in kinds for at in range(0, len(seeds), BATCH)]
+    of_kind = {kind: seeds[::4] if kind == "crowd" and not args.kind else seeds for kind in kinds}  # a crowd is several
+    tasks = [(args, kind, those[at:at + BATCH]) for kind, those in of_kind.items() for at in range(0, len(those), BATCH)]
     asked, failed = 0, []
     with multiprocessing.Pool(args.jobs) as pool:
         for count, wrong in pool.imap(batch, tasks):
