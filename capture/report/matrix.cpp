@@ -241,12 +241,15 @@ std::string to_text(const Matrix& m, std::size_t width) {
   for (std::size_t f = 0; f < forms.size(); ++f) out += fmt::format("{:>3}  {}\n", f + 1, forms[f]);
   if (!forms.empty()) out += "\n";
   std::vector<std::size_t> widths(forms.size());  // each column has a cell that is wider than the column's number
+  constexpr std::string_view none = "not seen";
   std::size_t first = 0;
   for (const auto& [pair, row] : m.cells) {
     first = std::max(first, columns(printable(pair.first + " -> " + pair.second, false)));
     for (std::size_t f = 0; f < forms.size(); ++f)
       if (const auto it = row.find(forms[f]); it != row.end())
         widths[f] = std::max(widths[f], counts_of(it->second).size());
+      else
+        widths[f] = std::max(widths[f], none.size());
   }
   if (!forms.empty()) out += std::string(first, ' ');
   for (std::size_t f = 0; f < forms.size(); ++f) out += "  " + pad(fmt::format("{}", f + 1), widths[f]);
@@ -255,7 +258,7 @@ std::string to_text(const Matrix& m, std::size_t width) {
     out += pad(printable(pair.first + " -> " + pair.second, false), first);
     for (std::size_t f = 0; f < forms.size(); ++f) {
       const auto it = row.find(forms[f]);
-      out += "  " + pad(it == row.end() ? "-" : counts_of(it->second), widths[f]);
+      out += "  " + pad(it == row.end() ? std::string(none) : counts_of(it->second), widths[f]);
     }
     out += "\n";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The matrix as one page without script. A cell links to its connections, which are below the table and are displayed
-// when they are the target. Radio buttons hide the cells and connections of other verdicts. Dark and light follow the
+// when they are the target. Radio buttons hide the rows and connections of other verdicts, and dim the cells. Dark and light follow the
 // system; on a phone the table scrolls sideways under its first column.
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ body:has(#only-failed:checked) :is(tbody tr:not(.has-failed),article:not(.failed
 body:has(#only-partial:checked) :is(tbody tr:not(.has-partial),article:not(.partial)),
 body:has(#only-passed:checked) :is(tbody tr:not(.has-passed),article:not(.passed)){display:none}
 body:has(#only-failed:checked) td:not(.has-failed) a,body:has(#only-partial:checked) td:not(.has-partial) a,
-body:has(#only-passed:checked) td:not(.has-passed) a{visibility:hidden}
+body:has(#only-passed:checked) td:not(.has-passed) a{--c:var(--dim);--b:none}
 @media(max-width:640px){body{padding:14px 12px 40px}.scroll{margin:14px -12px 0;padding:0 12px 8px}
 tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
 @media print{section.cell{display:block}.back{display:none}}
@@ -183,7 +183,7 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
     for (const std::string& f : forms) {
       const auto it = row.find(f);
       if (it == row.end()) {
-        out += "<td class=\"none\" aria-label=\"not seen\">&middot;</td>";
+        out += "<td class=\"none\">not seen</td>";
         continue;
       }
       out += cell_html(it->second, ++number);

@@ -229,6 +229,7 @@ std::size_t Requester::write(SendWqe& wqe, MutBytes out) {
     head.reth.dma_length = static_cast<std::uint32_t>(left);
   }
   head.bth.ack_req = asks_for_ack(psn, last);
+  if (qp_.plays(wire::ib::Departure::sets_reserved_bit)) head.bth.reserved6 = wire::ib::bth_bit_of_hns;
   if (last && wqe.solicited) head.bth.solicited = true;
   const std::size_t length = wqe.fetches() ? 0 : std::min<std::size_t>(left, qp_.mtu);
   return write_packet(head, wqe.memory.view(), offset, length, out);

@@ -6,6 +6,7 @@ captures are, and ones with one broken rule. Prints each seed that failed.
 """
 import argparse
 import json
+import multiprocessing
 import pathlib
 import random
 import re
@@ -22,7 +23,7 @@ from neg_wire import Talk, abort, send  # noqa: E402
 from wire import ACK, FIN, INITIATOR, PSH, RESPONDER, RST, Capture  # noqa: E402
 
 SIDES = ("initiator", "responder")
-BATCH = 100  # negotiations in one capture
+BATCH = 250  # negotiations in one capture
 # The rule that each sentence is about. Items of an Abort have rules of their own.
 RULES = (
     ("the peer speaks another protocol", "neg.magic"), ("the message has version", "neg.version"), ("the message has type", "neg.type"),
@@ -137,6 +138,13 @@ def planted(seed, number, beside_loss=False):
     return case
 
 
+def beside_loss(seed, number):
+    return planted(seed, number, True)
+
+
+MAKE = {"whole": whole, "impaired": impaired, "planted": planted, "beside_loss": beside_loss}
+
+
 def judge(case, base, found):
     """What is wrong with what was found, in words."""
     if found is None:
@@ -208,8 +216,15 @@ def shape(report):
              [(f["frame"], f["severity"], f["side"], f["rule"]) for f in n["findings"] if f["severity"] != "note"]) for n in report.get("negotiations", [])]
 
 
-def batch(parley, folder, cases):
-    path = folder / "batch.pcap"
+def batch(task):
+    """How many were asked, and a sentence for each that failed."""
+    parley, make, seeds = task
+    cases = [MAKE[make](seed, number) for number, seed in enumerate(seeds)]
+    with tempfile.TemporaryDirectory() as folder:
+        return len(cases), failures(parley, pathlib.Path(folder) / "batch.pcap", cases)
+
+
+def failures(parley, path, cases):
     bases = written(cases, path)
     report = check(parley, path)
     listed = {frozenset((n["initiator"], n["responder"])): n for n in report.get("negotiations", [])}
@@ -234,6 +249,7 @@ def main():
     parser.add_argument("--parley", required=True)
     parser.add_argument("--seeds", default="1..500", help="FROM..TO")
     parser.add_argument("--valid", action="store_true", help="plant nothing")
+    parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
     begin, end = map(int, args.seeds.split(".."))
     unbroken = {*dict(RULES).values(), *OF_AN_ABORT.values()} - {rule_of(name, words) for name, *_, words in violations()}
@@ -241,13 +257,12 @@ def main():
         print(f"no violation of neg_broken.py breaks {', '.join(sorted(unbroken))}")
         return 1
     seeds, failed, asked = range(begin, end + 1), [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        faulty = () if args.valid else (planted, lambda seed, number: planted(seed, number, True))
-        for make in whole, impaired, *faulty:
-            for at in range(0, len(seeds), BATCH):
-                cases = [make(seed, number) for number, seed in enumerate(seeds[at:at + BATCH])]
-                asked += len(cases)
-                failed += batch(args.parley, pathlib.Path(folder), cases)
+    tasks = [(args.parley, make, seeds[at:at + BATCH]) for make in list(MAKE)[:2 if args.valid else None]
+             for at in range(0, len(seeds), BATCH)]
+    with multiprocessing.Pool(args.jobs) as pool:
+        for count, wrong in pool.imap(batch, tasks):
+            asked += count
+            failed += wrong
     print("\n".join(failed[:40] + [f"{asked - len(failed)} passed, {len(failed)} failed"]))
     return 1 if failed else 0
 

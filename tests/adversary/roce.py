@@ -8,6 +8,7 @@ With --plugin the Wireshark plugin is asked too, and has to say what check says.
 """
 import argparse
 import collections
+import copy
 import json
 import multiprocessing
 import os
@@ -19,7 +20,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors"), str(HERE.parent / "lint")]
-import roce_broken_answers  # noqa: E402: it adds to the rows, and so does what it imports
+import roce_broken_answers  # noqa: E402: these add to the rows, and so does what they import
+import roce_broken_messages  # noqa: E402, F401
+import roce_broken_packets  # noqa: E402, F401
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
@@ -51,9 +54,55 @@ class Case:
         self.due, self.optional = None, False
         self.blamed = None  # of one that shows a known departure: what is found all the same, [(packet, rule)]
 
+    def judge_table(self, found):
+        return judge_table(self, found)
+
     def frame(self):
         self.frames = [(packet.time, packet, 1 << 16) for packet in self.talk.sent]
         return self
+
+
+class Crowd(Case):
+    """Several connections between two hosts at once, which either may begin."""
+
+    def __init__(self, seed, number):
+        super().__init__("crowd", seed, number)
+        chance, first = self.chance, self.talk
+        self.talks, self.optional, own_ports = [], chance.random() < 0.6, chance.random() < 0.5
+        for _ in range(chance.randrange(2, 6)):
+            hosts = [copy.copy(host) for host in chance.choice((first.hosts, first.hosts[::-1]))]
+            for side, host in enumerate(hosts):
+                host.side = side
+            talk = Talk(chance, hosts, chance.choice((w.RC, w.RC, w.UC, w.UD, w.XRC)), first.time + chance.randrange(30_000))
+            talk.ports = [chance.randrange(0xC000, 0x10000) for _ in hosts] if own_ports else None
+            talk.talk()
+            self.talks.append(talk)
+        self.frames = [(packet.time, packet, 1 << 16) for packet in self.in_order()]
+        if self.optional:
+            impair(self.frames, chance, (0, 1, 1, 2))
+
+    def in_order(self):
+        """The packets of all by time. The management packets of a host, also those that the tap did not see, have one sequence of PSNs."""
+        seen = {id(packet) for talk in self.talks for packet in talk.sent}
+        every = sorted((packet for talk in self.talks for packet in talk.sent + talk.missed), key=lambda packet: packet.time)
+        psns = {address: self.chance.randrange(2**24) for address in self.ends}
+        for packet in every:
+            if packet.qpn == 1:
+                address = str(packet.host.address)
+                packet.psn = psns[address] = (psns[address] + 1) % 2**24
+        return [packet for packet in every if id(packet) in seen]
+
+    def judge_table(self, found):
+        if self.optional:
+            return []
+        due = sorted((talk.outcome, QPS[talk.transport], talk.service_name, talk.retries, talk.messages) for talk in self.talks)
+        told = sorted((c["outcome"], c["qp"], c["service"], c["retries"], c["from_initiator"]["messages"] + c["from_responder"]["messages"])
+                      for c in found)
+        return [] if due == told else [f"the connections are {told}, {due} are expected"]
+
+
+def crowd(seed, number):
+    return Crowd(seed, number)
 
 
 def valid(seed, number):
@@ -85,7 +134,7 @@ def lose_answer(frames, chance):
 def impair(frames, chance, times, losses=True):
     paths_differ = False
     for _ in range(chance.choice(times)):
-        how = chance.randrange(9) if losses else chance.choice((1, 5, 7, 8))
+        how = chance.randrange(10) if losses else chance.choice((1, 5, 7, 8))
         if how == 0:
             frames[:] = frames[chance.randrange(len(frames)):]
         elif how == 1 and len(frames) > 1:  # captured twice
@@ -106,13 +155,15 @@ def impair(frames, chance, times, losses=True):
                 frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
         elif how == 7 and not paths_differ:  # one of the paths is longer
             slow = chance.choice([(packet.side, packet.qpn) for _, packet, _ in frames])
-            late, paths_differ = chance.randrange(10_000), True
+            late, paths_differ = chance.randrange(20_000), True
             frames[:] = sorted(((time + late * ((packet.side, packet.qpn) == slow), packet, keep) for time, packet, keep in frames),
                                key=lambda frame: frame[0])
         elif how == 8:  # captured by many queues
             frames[:] = sorted(((time + chance.randrange(1500), packet, keep) for time, packet, keep in frames), key=lambda frame: frame[0])
         elif how == 6:
             lose_answer(frames, chance)
+        elif how == 9 and len(frames) > 1:  # any one
+            del frames[chance.randrange(len(frames))]
 
 
 def planted(seed, number, row=None, beside_loss=False):
@@ -162,7 +213,7 @@ def quirk_beside_loss(seed, number, row=None):
     return quirk(seed, number, row, True)
 
 
-MAKE = {"valid": valid, "impaired": impaired, "planted": planted, "beside_loss": beside_loss, "quirk": quirk,
+MAKE = {"valid": valid, "impaired": impaired, "crowd": crowd, "planted": planted, "beside_loss": beside_loss, "quirk": quirk,
         "quirk_beside_loss": quirk_beside_loss}
 
 
@@ -200,7 +251,7 @@ def judge_findings(case, base, found):
 def judge_table(case, found):
     talk, wrong = case.talk, []
     for connection in found:
-        if case.optional and connection["outcome"] in NEVER[talk.outcome] and case.due is None:
+        if case.optional and case.due is None and connection["outcome"] in NEVER[talk.outcome]:
             wrong.append(f"the outcome is {connection['outcome']}, no octet says so")
     if case.optional:
         return wrong
@@ -288,7 +339,7 @@ def batch(task):
         failed = []
         for case, base in zip(cases, bases):
             found = listed.get(frozenset(case.ends), [])
-            words = judge_findings(case, base, found) + judge_table(case, found)
+            words = judge_findings(case, base, found) + case.judge_table(found)
             if words:
                 failed.append((f"{case.kind}, seed {case.seed}: " + "; ".join(words[:4]), case.kind))
                 if args.keep:
@@ -319,7 +370,8 @@ def main():
     seeds = range(begin, end + 1)
     of_row = ["planted", "beside_loss"] if args.row in ROWS else ["quirk", "quirk_beside_loss"]
     kinds = args.kind or (of_row if args.row else list(MAKE))
-    tasks = [(args, kind, seeds[at:at + BATCH]) for kind in kinds for at in range(0, len(seeds), BATCH)]
+    of_kind = {kind: seeds[::4] if kind == "crowd" and not args.kind else seeds for kind in kinds}  # a crowd is several
+    tasks = [(args, kind, those[at:at + BATCH]) for kind, those in of_kind.items() for at in range(0, len(those), BATCH)]
     asked, failed = 0, []
     with multiprocessing.Pool(args.jobs) as pool:
         for count, wrong in pool.imap(batch, tasks):

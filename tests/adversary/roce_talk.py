@@ -51,15 +51,17 @@ class Queue:
 
 
 class Talk:
-    """`sent` are the packets in the order in which the tap sees them; `lost` ones the tap never saw."""
+    """`sent` are the packets in the order in which the tap sees them; `lost` ones, in `missed`, the tap never saw."""
 
     def __init__(self, chance, hosts, transport, start=0):
         self.chance, self.hosts, self.transport, self.time = chance, hosts, transport, start
-        self.sent, self.outcome, self.service_name = [], None, None
+        self.sent, self.missed, self.outcome, self.service_name = [], [], None, None
+        self.p_key = chance.choice((0xFFFF, 0xFFFF, 0xFFFF, 0x8123, 0x0123, 0xFABC))
+        self.ports = None  # UDP source ports of its own, of each side
         self.qpn = [chance.randrange(2, 0xFFFFFF), chance.randrange(2, 0xFFFFFF)]
         self.ids = [chance.randrange(1, 2**32), chance.randrange(1, 2**32)]
         self.queues = [Queue(chance.choice((chance.randrange(2**24), 2**24 - 3))) for _ in (0, 1)]
-        self.mtu_code = chance.choice((1, 2, 3))
+        self.mtu_code = chance.choice((1, 1, 2, 2, 2, 3, 3, 4, 5))
         self.flow_control = transport == w.RC and chance.random() < 0.4
         self.shared = [transport == w.RC and chance.random() < 0.2 for _ in (0, 1)]
         # Of each side: it counts credits from the beginning, never, or until it gives that up.
@@ -81,14 +83,15 @@ class Talk:
     def put(self, side, opcode, qpn, psn, ext=b"", payload=b"", ack_req=False, lost=False):
         self.wait(5, 60)
         packet = w.Sent(self.hosts[side], self.hosts[1 - side], self.time, opcode, qpn, psn, ext, payload, ack_req)
-        if not lost:
-            self.sent.append(packet)
+        packet.p_key = self.p_key
+        packet.port = self.ports[side] if self.ports else packet.port
+        (self.missed if lost else self.sent).append(packet)
         return packet
 
     def gsi(self, side, mad, kind, lost=False):
         ext = struct.pack(">II", w.GSI_Q_KEY, 1)
         packet = self.put(side, w.UD | 4, 1, self.hosts[side].next_gsi(), ext, mad, ack_req=self.chance.random() < 0.5, lost=lost)
-        packet.kind = kind
+        packet.kind, packet.p_key = kind, 0xFFFF
         return packet
 
     # --- CM
@@ -117,7 +120,7 @@ class Talk:
         head = self.cma_header() if self.with_ip else b""
         return {"id": self.ids[0], "service": self.service, "guid": a.guid, "qpn": self.qpn[0], "ird": 0 if xrc else self.depth,
                 "ord": self.depth, "timeout": 20, "transport": self.transport, "flow_control": int(self.flow_control),
-                "psn": self.queues[1].start, "p_key": 0xFFFF, "mtu": self.mtu_code, "retries": self.max_retries, "gid": a.gid, "retry": self.retry, "rnr": self.rnr,
+                "psn": self.queues[1].start, "p_key": self.p_key, "mtu": self.mtu_code, "retries": self.max_retries, "gid": a.gid, "retry": self.retry, "rnr": self.rnr,
                 "srq": int(self.shared[0]), "peer_gid": b.gid, "ack_timeout": 19, "private": head + self.private(92 - len(head))}
 
     def rep_fields(self):
@@ -217,6 +220,17 @@ class Talk:
             self.message(side, "DREQ", dreq[side], again=True)
         self.wait(100, 5000)
         self.message(1 - side, "DREP", drep[1 - side])
+
+    def alternate_path(self, side=INITIATOR):
+        """LAP and APR."""
+        transaction, self.transaction = self.transaction, self.chance.randrange(2**64)
+        gids = self.hosts[side].gid, self.hosts[1 - side].gid
+        self.wait(200, 5000)
+        asked = self.message(side, "LAP", w.lap((self.ids[side], self.ids[1 - side]), self.qpn[1 - side], 20, *gids))
+        self.wait(200, 5000)
+        told = self.message(1 - side, "APR", self.ids_body(1 - side, bytes([0, self.chance.choice((0, 1, 2, 5)), 0, 0])))
+        self.transaction = transaction
+        return asked, told
 
     def sidr(self):
         """UD: a service is resolved, and datagrams go both ways."""
@@ -478,6 +492,8 @@ class Talk:
             self.exchange(self.chance.randrange(12))
         if self.chance.random() < 0.1:
             self.gsi(self.chance.choice((0, 1)), w.mad(None, 1, b"", mgmt_class=4, attribute=0x12), "PerfMgt")
+        if self.chance.random() < 0.1:
+            self.alternate_path()
         if self.chance.random() < 0.7:
             self.close()
         return None

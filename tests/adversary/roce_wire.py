@@ -14,7 +14,7 @@ OPS.update(send_last_inv=0x16, send_only_inv=0x17)
 RESPONSES = {"response_first", "response_middle", "response_last", "response_only", "ack", "atomic_ack"}
 # attribute: 12.6, private data from
 ATTRIBUTES = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16, "SIDR_REQ": 0x17,
-              "SIDR_REP": 0x18}
+              "SIDR_REP": 0x18, "LAP": 0x19, "APR": 0x1A}
 GSI_Q_KEY = 0x80010000
 
 
@@ -26,15 +26,16 @@ class Sent:
         self.opcode, self.qpn, self.psn, self.ext, self.payload, self.ack_req = opcode, qpn, psn, ext, payload, ack_req
         self.side, self.kind, self.about = host.side, None, {}
         self.p_key, self.tver, self.reserved7, self.pad_count, self.pad_octet, self.icrc = 0xFFFF, 0, 0, None, 0, 0
+        self.solicited = False
         self.pad = None  # octets of pad; None: as many as are due
         self.size = None  # octets of UDP payload, to cut it
         self.q_key = None
-        self.ident = host.next_ident()
+        self.ident, self.port = host.next_ident(), host.port
 
     def bth_on(self):
         due = -len(self.payload) % 4
         count = due if self.pad is None else self.pad
-        flags = 0x40 | (count & 3 if self.pad_count is None else self.pad_count) << 4 | self.tver
+        flags = 0x80 * self.solicited | 0x40 | (count & 3 if self.pad_count is None else self.pad_count) << 4 | self.tver
         return struct.pack(">BBHII", self.opcode, flags, self.p_key, self.qpn,
                            (0x80 if self.ack_req else 0) << 24 | self.reserved7 << 24 | self.psn) + (
             self.ext + bytes(self.payload) + bytes([self.pad_octet]) * count)
@@ -49,7 +50,7 @@ class Sent:
             head = struct.pack(">IHBB", 6 << 28 | self.host.tos << 20 | 0x777, size - 8, 0x1B, 64) + self.host.gid + self.to.gid
             masked = struct.pack(">I", 0x6FFFFFFF) + head[4:7] + b"\xff" + head[8:]
             return self.frame(0x8915, head, masked, body)
-        udp = struct.pack(">HHHH", self.host.port, 4791, size, 0)
+        udp = struct.pack(">HHHH", self.port, 4791, size, 0)
         if self.host.address.version == 4:
             head = struct.pack(">BBHHHBBH", 0x45, self.host.tos, 20 + size, self.ident, 0x4000, 64, 17, 0) + source + destination
             head = head[:10] + struct.pack(">H", checksum(head)) + head[12:]
@@ -125,6 +126,22 @@ def rep(f):
                      f["psn"] << 8, f["ird"], f["ord"], 15 << 3 | (0 if xrc else f["flow_control"]), f.get("rnr", 7) << 5 | (0x10 if xrc or f.get("srq") else 0),
                      f["guid"])
     body[36:36 + len(f["private"])] = f["private"]
+    return body
+
+
+def sidr_req(request_id, service, private, p_key=0xFFFF):
+    return struct.pack(">IHHQ", request_id, p_key, 0, service) + private
+
+
+def sidr_rep(request_id, status, qpn, service, q_key):
+    return struct.pack(">IIIQI", request_id, status << 24, qpn << 8, service, q_key)
+
+
+def lap(ids, qpn, timeout, source, destination):
+    body = bytearray(232)
+    struct.pack_into(">III", body, 0, *ids, 0)
+    struct.pack_into(">IIHH16s16s", body, 12, qpn << 8 | timeout << 3, 0, 0xFFFF, 0xFFFF, source, destination)
+    struct.pack_into(">IBBBB", body, 56, 0xABCDE << 12, 64, 3, 0, 19 << 3)
     return body
 
 

@@ -114,12 +114,17 @@ def view(tshark, name, fields, options):
     return out
 
 
-def compact(value, indent=1):
-    """JSON with one line for each field: short lists stay in their line."""
-    if isinstance(value, dict) and value:
-        lines = [f"{' ' * indent}{json.dumps(k)}: {compact(v, indent + 1)}" for k, v in value.items()]
-        return "{\n" + ",\n".join(lines) + "\n" + " " * (indent - 1) + "}"
-    return json.dumps(value, ensure_ascii=False)
+def compact(value, indent=1, width=120):
+    """JSON in which what fits stands in one line, and as many fields as fit."""
+    whole = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict) or not value or (indent > 1 and indent + len(whole) <= width):
+        return whole
+    fields = [f"{json.dumps(k)}: {compact(v, indent + 1, width)}" for k, v in value.items()]
+    lines = [fields[0]]
+    for field in fields[1:]:
+        fits = "\n" not in lines[-1] + field and indent + len(lines[-1]) + len(field) + 3 <= width
+        lines[-1:] = [f"{lines[-1]}, {field}"] if fits else [lines[-1], field]
+    return "{\n" + ",\n".join(" " * indent + line for line in lines) + "\n" + " " * (indent - 1) + "}"
 
 
 def values(frames, field):

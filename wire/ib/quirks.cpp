@@ -53,6 +53,9 @@ constexpr DepartureFacts facts[] = {
      "rxe61_errors_loss.pcap; cm_init_qp_rtr_attr() in drivers/infiniband/core/cm.c"},
     {acks_one_by_one, "acks-one-by-one", "", "sends an ACK of its own for each request that asks for one",
      "rxe61_data.pcap; acknowledge() in drivers/infiniband/sw/rxe/rxe_resp.c"},
+    {sets_reserved_bit, "sets-reserved-bit", "IBA §9.2",
+     "sets bit 4 of the octet of FECN and BECN in the BTH of its requests, which is reserved",
+     "48_hns_reserved_bit.pcap: all of 40 requests"},
 };
 
 constexpr Quirk none{};
@@ -78,7 +81,15 @@ constexpr Quirk under_rxe(Quirk q) {
   return q;
 }
 
-constexpr Quirk table[] = {ib_cm, under_rxe(ib_cm)};
+constexpr Quirk under_hns(Quirk q) {
+  q.name = "hns";
+  q.summary = "The RoCE engine of HiSilicon (hns) under Linux's CM: as ib_cm, with a reserved bit set in its requests.";
+  q.evidence = "a capture of its requests; its CM is that of ib_cm";
+  q.departures.add({sets_reserved_bit});
+  return q;
+}
+
+constexpr Quirk table[] = {ib_cm, under_rxe(ib_cm), under_hns(ib_cm)};
 
 }  // namespace
 

@@ -34,7 +34,11 @@ enum class Departure : std::uint8_t {
   retries_for_ever,
   slow_rnr_timer,
   acks_one_by_one,
+  sets_reserved_bit,
 };
+
+/// What sets_reserved_bit sets in the octet of FECN and BECN of the BTH.
+inline constexpr std::uint8_t bth_bit_of_hns = 0x10;
 
 struct DepartureFacts {
   Departure what{};

@@ -183,7 +183,7 @@ bool CmExchange::message(Side from, const CapturedCm& m) {
       break;
     case CmMessageType::sidr_req: handle_sidr_req(from, m, std::get<wire::ib::CmSidrReq>(m.message.body)); break;
     case CmMessageType::sidr_rep: handle_sidr_rep(from, m, std::get<wire::ib::CmSidrRep>(m.message.body)); break;
-    case CmMessageType::lap:
+    case CmMessageType::lap: check_remote_qpn(from, m, std::get<wire::ib::CmLap>(m.message.body).remote_qpn); break;
     case CmMessageType::apr: break;
   }
   return true;
@@ -318,6 +318,12 @@ void CmExchange::check_reserved(Side from, const CapturedCm& m) {
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> again{};
   m.message.emit(again);
   const auto [theirs, ours] = std::mismatch(m.mad.begin(), m.mad.end(), again.begin(), again.end());
+  const CmMessageType type = m.message.type();
+  const bool has_ece = type == CmMessageType::req || type == CmMessageType::rep || type == CmMessageType::sidr_rep;
+  if (theirs == m.mad.end() && !has_ece && m.message.attribute_modifier != 0)
+    findings_.report(IbRule::cm_reserved, m.ref.frame, from,
+                     fmt::format("'s {} has attribute modifier {:#010x}; 0 is expected", to_string(type),
+                                 m.message.attribute_modifier));
   if (theirs == m.mad.end()) return;
   findings_.report(IbRule::cm_reserved, m.ref.frame, from,
                    fmt::format("'s {} has reserved bits set in octet {} of its MAD (0x{:02x})",
@@ -389,11 +395,16 @@ void CmExchange::check_req(Side from, const CapturedCm& m, const CmReq& req) {
   if (!is_usable_qpn(req.local_qpn))
     findings_.report(IbRule::cm_req_qpn, m.ref.frame, from,
                      fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
-  // IBA Annex A17: the GID in the REQ is the source address of the packet.
+  check_p_key(from, m, req.p_key);
+  // IBA Annex A17: the GIDs in the REQ are the addresses of the packet.
   if (m.network != nullptr && req.primary.local_gid != m.network->source)
     findings_.report(IbRule::cm_gid, m.ref.frame, from,
                      fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
                                  gid_text(m.network->source)));
+  else if (m.network != nullptr && req.primary.remote_gid != m.network->destination)
+    findings_.report(IbRule::cm_gid, m.ref.frame, from,
+                     fmt::format("'s REQ has {} as the GID of its receiver, and goes to {}",
+                                 gid_text(req.primary.remote_gid), gid_text(m.network->destination)));
   check_cma(from, m, req.service_id, req.private_data);
 }
 
@@ -406,6 +417,12 @@ void CmExchange::check_cma(Side from, const CapturedCm& m, std::uint64_t service
     findings_.report(
         IbRule::cm_cma_header, m.ref.frame, from,
         fmt::format("'s {} for a service of RDMA IP CM: {}", to_string(m.message.type()), header.error().sentence()));
+    return;
+  }
+  if ((private_data[1] & 0x0F) != 0) {  // an anonymized capture masks the addresses then
+    findings_.report(IbRule::cm_cma_header, m.ref.frame, from,
+                     fmt::format("'s {} has reserved bits set in octet 1 of its header of RDMA IP CM (0x{:02x})",
+                                 to_string(m.message.type()), private_data[1]));
     return;
   }
   seen_.source_port = header->source.port;

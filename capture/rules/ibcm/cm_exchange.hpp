@@ -3,6 +3,7 @@
 // shows what was sent, not what arrived, and may lack any message. Therefore no rule depends on the absence of a
 // message. A rule depends on order only where the sender's PSNs prove that no packet is missing between.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -106,6 +107,9 @@ class CmExchange {
   void check_unasked_rtu(const CapturedCm& rtu);
   void check_after_own_end(Side from, const CapturedCm& m);
   void check_rep_count(const CapturedCm& m);
+  void check_dreq_count(Side from, const CapturedCm& m);
+  void check_p_key(Side from, const CapturedCm& m, std::uint16_t p_key);
+  void check_remote_qpn(Side from, const CapturedCm& m, std::uint32_t qpn);
   void report_unanswered_dreqs();
   void check_reserved(Side from, const CapturedCm& m);
   void handle_req(Side from, const CapturedCm& m, const wire::ib::CmReq& req);
@@ -142,8 +146,23 @@ class CmExchange {
     std::optional<Duration> shortest;
   };
   std::array<Mra, 2> mras_{};
-  std::array<std::vector<std::uint64_t>, 2> dreq_transactions_;  // at most dreq_transactions_max
-  static constexpr std::size_t dreq_transactions_max = 16;
+  /// Transaction IDs of the requests of one kind; the first `most` of them.
+  class Transactions {
+   public:
+    void add(std::uint64_t id) {
+      if (ids_.size() < most) ids_.push_back(id);
+    }
+    /// Whether there was a request, and none with this ID.
+    bool lacks(std::uint64_t id) const {
+      return !ids_.empty() && std::find(ids_.begin(), ids_.end(), id) == ids_.end();
+    }
+    std::uint64_t last() const { return ids_.back(); }
+
+   private:
+    static constexpr std::size_t most = 16;
+    std::vector<std::uint64_t> ids_;
+  };
+  std::array<Transactions, 2> dreq_transactions_, lap_transactions_;  // by sender
   /// A DREQ or LAP whose communication IDs were reported as wrong: its answer repeats them.
   struct WrongIds {
     std::uint64_t transaction = 0;

@@ -35,13 +35,13 @@ void CmExchange::check_transaction(Side from, const CapturedCm& m) {
     case CmMessageType::sidr_rep:
       if (sidr_req_ && transaction_) tell(*transaction_, "SIDR_REQ");
       break;
-    case CmMessageType::dreq:
-      if (auto& those = dreq_transactions_[index_of(from)]; those.size() < dreq_transactions_max) those.push_back(told);
-      break;
+    case CmMessageType::dreq: dreq_transactions_[index_of(from)].add(told); break;
+    case CmMessageType::lap: lap_transactions_[index_of(from)].add(told); break;
     case CmMessageType::drep:
-      if (const auto& those = dreq_transactions_[index_of(other(from))];
-          !those.empty() && std::find(those.begin(), those.end(), told) == those.end())
-        tell(those.back(), "DREQ");
+      if (const auto& those = dreq_transactions_[index_of(other(from))]; those.lacks(told)) tell(those.last(), "DREQ");
+      break;
+    case CmMessageType::apr:
+      if (const auto& those = lap_transactions_[index_of(other(from))]; those.lacks(told)) tell(those.last(), "LAP");
       break;
     default: break;
   }
@@ -55,7 +55,7 @@ bool CmExchange::may_be_of_next_answer(Side from, const CapturedCm& m) const {
   return rtu_.frame == 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
 }
 
-// Checks assigned values. check_rej() checks the reason of a REJ.
+// Checks assigned values and lengths. check_rej() checks the reason of a REJ.
 void CmExchange::check_codes(Side from, const CapturedCm& m) {
   const auto tell = [&](std::string_view field, int code) {
     findings_.report(
@@ -66,9 +66,34 @@ void CmExchange::check_codes(Side from, const CapturedCm& m) {
     if (what > CmSubject::other) tell("message number", static_cast<int>(what));
   };
   if (const auto* mra = std::get_if<wire::ib::CmMra>(&m.message.body)) about(mra->about);
-  if (const auto* rej = std::get_if<wire::ib::CmRej>(&m.message.body)) about(rej->about);
-  if (const auto* sidr = std::get_if<wire::ib::CmSidrRep>(&m.message.body))
-    if (to_string(sidr->status) == "unassigned status") tell("status", static_cast<int>(sidr->status));
+  const auto status = [&](auto code) {
+    if (to_string(code) == "unassigned status") tell("status", static_cast<int>(code));
+  };
+  const auto info = [&](std::uint8_t length) {
+    if (length > PARLEY_IBCM_INFO_LEN)
+      findings_.report(IbRule::cm_rej_info, m.ref.frame, from,
+                       fmt::format("'s {} announces {} octets of additional information; it has room for {}",
+                                   to_string(m.message.type()), length, PARLEY_IBCM_INFO_LEN));
+  };
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&m.message.body)) {
+    about(rej->about);
+    info(rej->info_length);
+  }
+  if (const auto* sidr = std::get_if<wire::ib::CmSidrRep>(&m.message.body)) {
+    status(sidr->status);
+    info(sidr->info_length);
+  }
+  if (const auto* apr = std::get_if<wire::ib::CmApr>(&m.message.body)) {
+    status(apr->status);
+    info(apr->info_length);
+  }
+}
+
+void CmExchange::check_p_key(Side from, const CapturedCm& m, std::uint16_t p_key) {
+  constexpr std::uint16_t partition = 0x7FFF;
+  if ((p_key & partition) == 0)
+    findings_.report(IbRule::cm_req_p_key, m.ref.frame, from,
+                     fmt::format("'s {} names P_Key {:#06x}, which is invalid", to_string(m.message.type()), p_key));
 }
 
 // IBA §12.9: a side that has rejected the REP, or has sent a DREP, sends no further RTU or REP.
@@ -101,6 +126,15 @@ void CmExchange::check_rep_count(const CapturedCm& m) {
       fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
 }
 
+// IBA §12.6.5: Max CM Retries also limits the DREQ.
+void CmExchange::check_dreq_count(Side from, const CapturedCm& m) {
+  const std::uint64_t sent = sendings_of(CmMessageType::dreq, from).count;
+  if (!req_ || restarted_ || sent != std::uint64_t{req_->max_cm_retries} + 2) return;
+  findings_.report(
+      IbRule::cm_retries, m.ref.frame, from,
+      fmt::format(" sent its DREQ again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
+}
+
 /// Notes a side that sent DREQ as often as Max CM Retries allows, without an answer.
 void CmExchange::report_unanswered_dreqs() {
   for (const Side from : {Side::initiator, Side::responder}) {
@@ -120,13 +154,15 @@ bool follows_rep(const wire::ib::CmMessage& message) {
          type == CmMessageType::lap;
 }
 
-// IBA §12.6: a communication ID of 0 means that there is none, which only a REJ, an MRA, or an answer to such an ID can have.
+// IBA §12.6: a communication ID of 0 means that there is none, which only a REJ or an MRA can have. A side repeats that
+// of its peer.
 void CmExchange::check_null_ids(Side from, const CapturedCm& m) {
   const CmMessageType type = m.message.type();
   const bool names_both = type == CmMessageType::rep || type == CmMessageType::rtu || type == CmMessageType::dreq;
   if (type != CmMessageType::req && !names_both) return;
   const CmIds ids = ids_of(m.message);
-  if (ids.local != 0 && (!names_both || ids.remote != 0)) return;
+  const bool repeats = from == Side::responder ? req_ && req_->local_comm_id == 0 : rep_ && rep_->local_comm_id == 0;
+  if (ids.local != 0 && (!names_both || ids.remote != 0 || repeats)) return;
   findings_.report(IbRule::cm_null_id, m.ref.frame, from,
                    fmt::format("'s {} has 0 as the communication ID of its {}", to_string(type),
                                ids.local == 0 ? "sender" : "receiver"));

@@ -77,10 +77,6 @@ void CmExchange::check_rej(Side from, const CapturedCm& m, const wire::ib::CmRej
     findings_.report(IbRule::cm_rej_reason, m.ref.frame, from,
                      fmt::format("'s REJ of {} has a reason that only a REQ can give: {}", to_string(rej.about),
                                  to_string(rej.reason)));
-  if (rej.info_length > PARLEY_IBCM_INFO_LEN)
-    findings_.report(IbRule::cm_rej_info, m.ref.frame, from,
-                     fmt::format("'s REJ announces {} octets of additional information; it has room for {}",
-                                 rej.info_length, PARLEY_IBCM_INFO_LEN));
 }
 
 void CmExchange::handle_rej(Side from, const CapturedCm& m, const wire::ib::CmRej& rej) {
@@ -131,15 +127,22 @@ void CmExchange::handle_dreq(Side from, const CapturedCm& m, const wire::ib::CmD
   FrameRef& left = left_[index_of(from)];
   if (left.frame == 0) left = m.ref;
   if (seen_.dreq_frame == 0) seen_.dreq_frame = m.ref.frame;
+  check_dreq_count(from, m);
+  check_remote_qpn(from, m, dreq.remote_qpn);
   auto& theirs = seen_.ends[index_of(other(from))].qpn;
-  // IBA §12.6.10: Remote QPN is the receiver's QPN from its REQ or REP.
+  if (!theirs) theirs = dreq.remote_qpn;
+}
+
+// IBA §12.6.10, §12.8.1: Remote QPN is the receiver's QPN from its REQ or REP.
+void CmExchange::check_remote_qpn(Side from, const CapturedCm& m, std::uint32_t qpn) {
+  const auto& theirs = seen_.ends[index_of(other(from))].qpn;
   const bool told = other(from) == Side::initiator ? req_ != nullptr : rep_ != nullptr;
   // If the responder was restarted, the initiator may be ending the earlier connection.
-  if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator) &&
+  if (told && theirs && *theirs != qpn && !(restarted_ && from == Side::initiator) &&
       !(ids_of(m.message).remote != ids_[index_of(Side::responder)] && may_be_of_next_answer(from, m)))
-    findings_.report(IbRule::cm_dreq_qpn, m.ref.frame, from,
-                     fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
-  if (!theirs) theirs = dreq.remote_qpn;
+    findings_.report(
+        IbRule::cm_dreq_qpn, m.ref.frame, from,
+        fmt::format("'s {} has {:#08x} as its peer's QPN; it is {:#08x}", to_string(m.message.type()), qpn, *theirs));
 }
 
 void CmExchange::handle_sidr_req(Side from, const CapturedCm& m, const wire::ib::CmSidrReq& req) {
@@ -156,6 +159,7 @@ void CmExchange::handle_sidr_req(Side from, const CapturedCm& m, const wire::ib:
   transaction_ = m.message.transaction_id;
   seen_.req_frame = m.ref.frame;
   seen_.service_id = req.service_id;
+  check_p_key(from, m, req.p_key);
   check_cma(from, m, req.service_id, req.private_data);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::capture {
 namespace {
@@ -20,6 +21,13 @@ void judge_pad(const TransportPacket& p, std::vector<PacketFault>& out) {
     out.push_back({Rule::ib_pad_octets, "'s pad is not of zeros"});
 }
 
+std::string reserved_text(const wire::ib::Bth& b) {
+  std::string out = "'s BTH has reserved bits set";
+  const bool hns = b.reserved6 == wire::ib::bth_bit_of_hns && b.reserved7 == 0 && !wire::ib::rule_of(b.opcode).response;
+  if (hns) out += fmt::format(", as hns does (quirk {})", facts_of(wire::ib::Departure::sets_reserved_bit).name);
+  return out;
+}
+
 }  // namespace
 
 std::vector<PacketFault> faults_of(const TransportPacket& p) {
@@ -27,7 +35,7 @@ std::vector<PacketFault> faults_of(const TransportPacket& p) {
   const wire::ib::Bth& b = p.packet.bth;
   if (b.tver != 0)
     out.push_back({Rule::ib_tver, fmt::format(" sent a packet of transport version {}; there is only 0", b.tver)});
-  if (b.reserved6 != 0 || b.reserved7 != 0) out.push_back({Rule::ib_reserved, "'s BTH has reserved bits set"});
+  if (b.reserved6 != 0 || b.reserved7 != 0) out.push_back({Rule::ib_reserved, reserved_text(b)});
   const auto headers = p.headers_known() ? wire::ib::rule_of(b.opcode).headers : 0;
   const bool deth = (headers & PARLEY_IB_DETH) != 0 && p.packet.deth.reserved != 0;
   if (deth || ((headers & PARLEY_IB_XRCETH) != 0 && p.packet.xrceth.reserved != 0))

@@ -175,7 +175,8 @@ class RequestFlow {
   void acknowledge(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void check_form(const RocePacket& p) const;
   void report_departures(const RocePacket& p, ExtendedPsn place);
-  void check_msn(const RocePacket& p, ExtendedPsn place, bool nak);
+  void remember_unsent(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
+  void check_msn(const RocePacket& p, ExtendedPsn place);
   bool is_of_other_read(const RocePacket& p, Requests::iterator it);
   void read_response(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, ExtendedPsn place);

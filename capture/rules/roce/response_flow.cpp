@@ -73,10 +73,12 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   if (terms.set_up_seen && has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) handle_credits(p, place);
   if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
   if (terms.set_up_seen) {
+    remember_unsent(p, place, terms);
     if (is_read_response(p.operation()))
       read_response(p, place, terms);
     else
       atomic_response(p, place);
+    if (has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) check_msn(p, place);
   }
   if (is_read_response(p.operation()) && of_a_read(place)) {
     read_end_ = std::max(read_end_, place);
@@ -125,13 +127,18 @@ void RequestFlow::check_nak_again(const RocePacket& p, ExtendedPsn place, const 
                                p.packet.bth.psn, before->ref.frame));
 }
 
-// IBA §9.7.5.1: an ACK and an Atomic response have no payload.
+// IBA §9.7.5.1: an ACK and an Atomic response have no payload, and an ACK asks for nothing.
 void RequestFlow::check_form(const RocePacket& p) const {
   const bool data = is_read_response(p.operation());
   if (!data && !p.packet.payload.empty())
     findings_.report(IbRule::ib_ack_form, p.frame, other(requester_),
                      fmt::format("'s {} has {}; it has no payload", operation_text(p.operation()),
                                  counted(p.packet.payload.size(), "octet")));
+  const wire::ib::Bth& b = p.packet.bth;
+  if (p.operation() == Operation::acknowledge && (b.ack_req || b.solicited))
+    findings_.report(IbRule::ib_ack_form, p.frame, other(requester_),
+                     fmt::format("'s {} has {} set; only requests have it", operation_text(p.operation()),
+                                 b.ack_req ? "AckReq" : "Solicited Event"));
 }
 
 void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
@@ -150,13 +157,22 @@ void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const Flow
     } else if (!fatal) {
       fatal = IbNak{other(requester_), p.frame, static_cast<std::uint8_t>(code)};
     }
-    if (terms.set_up_seen) check_msn(p, place, true);
+    if (terms.set_up_seen) {
+      remember_unsent(p, place, terms);
+      check_msn(p, place);
+    }
     return;
   }
   if (any_) acknowledged_ = std::max(acknowledged_, place);
   if (!terms.set_up_seen) return;
-  if (any_ && place > high_ && !ahead_) ahead_ = EarlyAnswer{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
-  check_msn(p, place, false);
+  remember_unsent(p, place, terms);
+  check_msn(p, place);
+}
+
+/// Remembers an answer to a PSN that no captured request has. settle_ahead() decides.
+void RequestFlow::remember_unsent(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
+  if (any_ && place > high_ && !ahead_ && terms.path_mtu != 0)
+    ahead_ = EarlyAnswer{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
 }
 
 /// Notes answers of known peers that depart from the specification.
@@ -176,18 +192,21 @@ void RequestFlow::report_departures(const RocePacket& p, ExtendedPsn place) {
                       fmt::format(" refused the Read of no octets of frame {} when it came again", r.frame));
 }
 
-// IBA §9.7.7.1: the MSN of an ACK is at least the number of messages up to its PSN, and at most the number sent.
-void RequestFlow::check_msn(const RocePacket& p, ExtendedPsn place, bool nak) {
-  const auto it = covering(place);
+// IBA §9.7.7.1: the MSN of an answer is at least the number of messages up to its PSN, and at most the number sent.
+void RequestFlow::check_msn(const RocePacket& p, ExtendedPsn place) {
+  const bool positive = is_ack(p.packet.aeth.syndrome);
+  // The packet that a NAK is about was not executed, and the capture may lack it.
+  const auto it = covering(positive ? place : place - 1);
   const auto last = seen_.empty() ? seen_.end() : std::prev(seen_.end());
   if (it == seen_.end() || !it->second.completed) return;
   std::uint32_t least = *it->second.completed;
-  // The packet that a NAK is about was not executed.
-  if (nak && ends_message(it->second.operation)) least = (least - 1) & 0xFFFFFF;
+  // A responder may count a Read or an Atomic only when it has sent the last packet of the response.
+  if (p.operation() != Operation::acknowledge) least = (least - 1) & 0xFFFFFF;
   const std::uint32_t msn = p.packet.aeth.msn;
   if (is_behind(msn, least)) {
     findings_.report(IbRule::ib_msn, p.frame, other(requester_),
-                     fmt::format(" gave MSN {} with PSN {:#08x}, up to which {} complete", msn, p.packet.bth.psn,
+                     fmt::format(" gave MSN {} with PSN {:#08x}, {} which {} complete", msn, p.packet.bth.psn,
+                                 positive ? "up to" : "before",
                                  least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
     return;
   }

@@ -255,6 +255,10 @@ bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
   return flow.far(psn) && p.at - last_at_ >= another_use_after;
 }
 
+bool RoceConnection::is_live(Instant at) const {
+  return seen_->qp != IbQp::ud && set_up_seen() && !exchange_.ended() && at - last_at_ < another_use_after;
+}
+
 bool RoceConnection::may_have(Side from, const RocePacket& p) const {
   constexpr std::uint32_t far_away = 1 << 16;
   if (seen_->qp != IbQp::unknown && qp_of(p.service()) != seen_->qp) return false;
@@ -300,6 +304,16 @@ void RoceConnection::check_late_ack(Side from, const RocePacket& p) {
   told_late_ack_ = true;
   findings_.report(IbRule::ib_ack_after_end, p.frame, from,
                    fmt::format(" acknowledged PSN {:#08x} after its DREP (frame {})", p.packet.bth.psn, drep.frame));
+}
+
+// IBA Annex A14: the REQ is from the initiator (INI) queue pair, and asks for a target (TGT).
+void RoceConnection::check_target(Side from, const RocePacket& p) {
+  if (seen_->qp != IbQp::xrc || from != Side::responder || exchange_.req() == nullptr || guessed_[0] || guessed_[1])
+    return;
+  if (std::exchange(told_target_, true)) return;
+  findings_.report(IbRule::ib_target_request, p.frame, from,
+                   fmt::format(" sent {} from its target queue pair, which sends no requests",
+                               with_article(wire::ib::opcode_text(p.packet.bth.opcode))));
 }
 
 /// IBA §9.6: why the receiver drops this request without an answer; empty: it need not.
@@ -370,9 +384,10 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (p.headers_known()) {
     if (rule.response) {
       check_late_ack(from, p);
-      flow.response(p, terms_of(other(from)));
+      flow.response(p, guessed_[index_of(other(from))] ? FlowTerms{.qp = seen_->qp} : terms_of(other(from)));
     } else {
       check_order(from, p);
+      check_target(from, p);
       flow.request(p, terms_of(from));
     }
   }

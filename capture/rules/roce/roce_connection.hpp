@@ -57,6 +57,8 @@ class RoceConnection {
   /// The packet belongs to another use of these queue pairs.
   bool is_of_another(Side from, const RocePacket& p) const;
   /// The packet is consistent with the REQ and REP, so it may belong to this connection.
+  /// A set-up connection that has not ended, and whose last packet is not long ago.
+  bool is_live(Instant at) const;
   bool may_have(Side from, const RocePacket& p) const;
   /// Only late packets are expected.
   bool over() const { return exchange_.over() && !(seen_->sidr && !seen_->reject); }
@@ -86,6 +88,7 @@ class RoceConnection {
   FlowTerms terms_of(Side requester) const;
   void check_order(Side from, const RocePacket& p);
   void check_late_ack(Side from, const RocePacket& p);
+  void check_target(Side from, const RocePacket& p);
   std::string_view reason_to_drop(Side from, const RocePacket& p) const;
   void note_request(Side from, const RocePacket& p);
   void draw(Side from, const RocePacket& p, LadderEvent::Kind kind, std::string text, std::size_t name);
@@ -120,7 +123,7 @@ class RoceConnection {
   std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
   std::uint16_t udp_port_ = 0;
-  bool has_cm_ = false, told_late_ = false, told_late_ack_ = false;
+  bool has_cm_ = false, told_late_ = false, told_late_ack_ = false, told_target_ = false;
 };
 
 }  // namespace parley::capture

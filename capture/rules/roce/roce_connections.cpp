@@ -190,6 +190,8 @@ RoceConnections::ConnectionSide RoceConnections::find_data(const RocePacket& p) 
   const Gid &to = p.network.destination, &from = p.network.source;
   ConnectionSide place = at(queue_pair(to, from, p.packet.bth.dest_qpn));
   if (p.service() != Service::ud || !p.headers_known()) return place;
+  // A queue pair of a connection has one peer, and takes no datagrams.
+  if (place.connection != nullptr && place.connection->is_live(p.at)) return place;
   // A UD queue pair has many peers: the source must fit as well.
   const auto fits = [&](const ConnectionSide& found, std::uint32_t qpn, Side side) {
     return found.connection != nullptr && (!found.connection->qpn(side) || *found.connection->qpn(side) == qpn);

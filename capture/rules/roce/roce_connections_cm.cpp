@@ -209,8 +209,10 @@ RoceConnections::ConnectionSide RoceConnections::find_cm(const RocePacket& p, co
     return another ? ConnectionSide{} : place;
   }
   if (const ConnectionSide place = find_by_ids(from, to, ids); place.connection != nullptr) return place;
-  // A REP has the transaction ID of its REQ, even if its communication IDs are wrong.
-  if (m.type() != CmMessageType::rep) return {};
+  // An answer has the transaction ID of its REQ, even if its communication IDs are wrong. A REJ of an unknown ID may be
+  // about nothing that was captured.
+  if (m.type() == CmMessageType::rej && ids.remote != 0) return {};
+  if (!answers_request(m)) return {};
   const ConnectionSide asked = at({Kind::transaction, to, from, m.transaction_id});
   if (asked.connection == nullptr || asked.connection->exchange().rep() != nullptr) return {};
   return {asked.connection, Side::responder};

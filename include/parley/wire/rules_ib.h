@@ -9,14 +9,16 @@
     "A MAD of the CM has base version 1, class version 2, method 3 (Send) and status 0.")                              \
   X(cm_q_key, "cm.q-key", "IBA §9.6", error, headers, "A packet to QP 1 has the Q_Key of the GSI, 0x80010000.")        \
   X(cm_p_key, "cm.p-key", "IBA §9.6", error, headers, "A packet's P_Key is valid: not 0 in its low 15 bits.")          \
-  X(cm_reserved, "cm.reserved", "IBA §12.6", warning, headers, "Reserved bits of a CM message are 0.")                 \
+  X(cm_reserved, "cm.reserved", "IBA §12.6", warning, headers,                                                         \
+    "Reserved bits of a CM message are 0, and so is the attribute modifier where it carries no ECE (all but REQ, "     \
+    "REP and SIDR_REP).")                                                                                              \
   X(cm_req_changed, "cm.req-changed", "IBA §12.6.5", error, side,                                                      \
     "A REQ sent again is the same one; so is a SIDR_REQ with the same request ID.")                                    \
   X(cm_rep_changed, "cm.rep-changed", "IBA §12.6.8", error, side, "A REP sent again is the same one.")                 \
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error, set_up,                                                              \
     "A message has the communication IDs that its sender and receiver chose.")                                         \
   X(cm_null_id, "cm.null-id", "IBA §12.6", warning, headers,                                                           \
-    "The communication IDs of a REQ, REP, RTU or DREQ are not 0, which means none.")                                   \
+    "The communication IDs of a REQ, REP, RTU or DREQ are not 0, which means none; a side repeats that of its peer.")  \
   X(cm_transaction, "cm.transaction", "IBA §12.6.4", warning, both,                                                    \
     "An answer has the transaction ID of the message that it answers.")                                                \
   X(cm_restarted, "cm.restarted", "IBA §12.9", warning, both,                                                          \
@@ -39,9 +41,9 @@
   X(cm_rej_unassigned, "cm.rej-unassigned", "IBA §12.6.7.2", warning, headers,                                         \
     "The reason of a REJ is an assigned one.")                                                                         \
   X(cm_rej_info, "cm.rej-info", "IBA §12.6.7", error, headers,                                                         \
-    "A REJ announces at most 72 octets of additional information.")                                                    \
+    "A REJ, APR or SIDR_REP announces at most 72 octets of additional information.")                                   \
   X(cm_dreq_qpn, "cm.dreq-qpn", "IBA §12.6.10", error, set_up,                                                         \
-    "A DREQ names the QPN that its receiver gave in its REQ or REP.")                                                  \
+    "A DREQ or LAP names the QPN that its receiver gave in its REQ or REP.")                                           \
   X(cm_mra_about, "cm.mra-about", "IBA §12.6.6", error, set_up, "A side sends an MRA only for a message of its peer.") \
   X(cm_path_mtu, "cm.path-mtu", "IBA §12.6.5", error, headers,                                                         \
     "The path MTU of a REQ is 1 to 5 (256 to 4096 octets).")                                                           \
@@ -49,26 +51,28 @@
     "The only extended transport type that a REQ may ask for is 1 (XRC).")                                             \
   X(cm_req_qpn, "cm.req-qpn", "IBA §12.6.5", error, headers,                                                           \
     "The QPN of a REQ is one that a connection can have: not 0, 1 or 0xffffff.")                                       \
+  X(cm_req_p_key, "cm.req-p-key", "IBA §12.6.5", error, headers,                                                       \
+    "The P_Key that a REQ or SIDR_REQ names is valid: not 0 in its low 15 bits.")                                      \
   X(cm_rep_qpn, "cm.rep-qpn", "IBA §12.6.8", error, headers,                                                           \
     "The QPN of a REP, or its TGT QPN, is one that a connection can have.")                                            \
   X(cm_gid, "cm.gid", "IBA §12.6.5", warning, headers,                                                                 \
     "The GIDs of a REQ are the addresses that it comes from and goes to.")                                             \
   X(cm_cma_header, "cm.cma-header", "IBA Annex A11", warning, headers,                                                 \
     "A REQ for a service of RDMA IP CM (service IDs of TCP and UDP ports) has that header with its version and IP "    \
-    "version.")                                                                                                        \
+    "version, and reserved bits of 0.")                                                                                \
   X(cm_cma_address, "cm.cma-address", "IBA Annex A11", warning, headers,                                               \
     "The addresses in the header of RDMA IP CM are those that the REQ comes from and goes to.")                        \
   X(cm_early, "cm.early", "IBA §12.9", warning, both,                                                                  \
     "A REQ or REP is sent again only after the time that its peer has to answer (15/16 of it count).")                 \
   X(cm_retries, "cm.retries", "IBA §12.6.5", error, side,                                                              \
-    "A REQ or REP is sent again at most as often as the REQ announced.")                                               \
+    "A REQ, REP or DREQ is sent again at most as often as the REQ announced.")                                         \
   X(cm_rep_depths, "cm.rep-depths", "IBA §12.6.8", error, set_up,                                                      \
     "The initiator depth of a REP is at most the responder resources of the REQ.")                                     \
   X(cm_after_drep, "cm.after-drep", "IBA §12.9", warning, side, "A side sends no REP and no RTU after its DREP.")      \
   X(cm_mad_packet, "cm.mad-packet", "IBA §13.5.1", error, headers,                                                     \
     "A MAD of the CM has 256 octets, in a UD SEND Only from QP 1, and ClassSpecific is 0.")                            \
   X(cm_unassigned, "cm.unassigned", "IBA §12.6", warning, headers,                                                     \
-    "Message numbers and statuses of a CM message are assigned ones.")                                                 \
+    "Message numbers and statuses of a CM message (REJ, MRA, SIDR_REP, APR) are assigned ones.")                       \
   X(cm_sidr_service, "cm.sidr-service", "IBA §12.11.2", error, set_up,                                                 \
     "A SIDR_REP is about the service that the SIDR_REQ asked for.")                                                    \
   X(cm_sidr_changed, "cm.sidr-changed", "IBA §12.11", warning, side,                                                   \
@@ -91,6 +95,8 @@
   X(ib_opcode, "ib.opcode", "IBA §9.2.1", error, headers, "The opcode of the BTH is an assigned one.")                 \
   X(ib_service, "ib.service", "IBA §9.6", error, set_up,                                                               \
     "The opcode belongs to the transport service of the queue pair (RC, UC, UD, XRC).")                                \
+  X(ib_target_request, "ib.target-request", "IBA Annex A14", error, set_up,                                            \
+    "The target queue pair of an XRC connection, which is the responder's, sends no requests.")                        \
   X(ib_p_key, "ib.p-key", "IBA §9.6", error, set_up,                                                                   \
     "Packets have the P_Key of their connection, in its low 15 bits.")                                                 \
   X(ib_ud_q_key, "ib.ud-q-key", "IBA §9.6", warning, set_up, "Datagrams have the Q_Key that the SIDR_REP gave.")       \
@@ -124,7 +130,8 @@
     "A requester goes back to the PSN that a NAK (PSN sequence error) asks for.")                                      \
   X(ib_nak_again, "ib.nak-again", "IBA §9.7.5.2.1", warning, both,                                                     \
     "A responder reports a missing PSN once, until the requester sends it again.")                                     \
-  X(ib_ack_form, "ib.ack-form", "IBA §9.7.5.1", error, headers, "An Acknowledge consists of its BTH and AETH.")        \
+  X(ib_ack_form, "ib.ack-form", "IBA §9.7.5.1", error, headers,                                                        \
+    "An Acknowledge consists of its BTH and AETH, and asks neither for an acknowledgment nor for a solicited event.")  \
   X(ib_syndrome, "ib.syndrome", "IBA §9.7.5.1", error, headers,                                                        \
     "The syndrome of an AETH is an assigned one, and that of a NAK is only in an Acknowledge.")                        \
   X(ib_msn, "ib.msn", "IBA §9.7.7.1", error, both,                                                                     \
@@ -135,7 +142,7 @@
   X(ib_credit_limit, "ib.credit-limit", "IBA §9.7.7.2", warning, both,                                                 \
     "A requester sends at most one message beyond the receives that it has credits for.")                              \
   X(ib_ack_unsent, "ib.ack-unsent", "IBA §9.7.5", error, both,                                                         \
-    "A side acknowledges only PSNs that its peer has sent, from the starting PSN on.")                                 \
+    "A side answers only PSNs that its peer has sent, from the starting PSN on.")                                      \
   X(ib_ack_dropped, "ib.ack-dropped", "IBA §9.6", warning, both,                                                       \
     "A request that its receiver must drop is not acknowledged: one with a wrong ICRC, another transport "             \
     "version, the P_Key of another partition, or an opcode that is unassigned or of another service.")                 \

@@ -44,7 +44,7 @@ TEST(MatrixTable, ColumnsAreAsWideAsTheirWidestCellAndTheUsualFormComesFirst) {
             "\n"
             "                1                   2       \n"
             "a -> b          1 failed, 1 passed  1 passed\n"
-            "a -> long name  1 partial           -       \n"
+            "a -> long name  1 partial           not seen\n"
             "\n"
             "failed x.pcap: a -> b: 1 error; frame 9: an error [RFC 1 §2]\n"
             "\n"

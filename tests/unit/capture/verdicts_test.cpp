@@ -89,6 +89,7 @@ TEST(CaptureVerdictsSay, HowOftenAHabitWasSeen) {
   EXPECT_EQ(r.count(Severity::warning), 1u);
   EXPECT_NE(text_of(r, 4).find("in 40 packets"), std::string::npos);
   EXPECT_NE(text_of(r, 4).find("frame 82"), std::string::npos);
+  EXPECT_NE(text_of(r, 4).find("as hns does (quirk sets-reserved-bit)"), std::string::npos);
 }
 
 TEST(CaptureVerdictsSay, WhatRnrNaksAskFor) {

@@ -66,6 +66,21 @@ inline std::string acks(DepartureSet play) {
   return fmt::format("{} of 20", std::count(all.begin(), all.end(), ',') + 1);
 }
 
+/// The octet of the BTH with FECN and BECN, of a request and of an answer.
+inline std::string congestion_octets(DepartureSet play) {
+  Played t(play);
+  const auto next = [&t] {
+    constexpr std::size_t at = 4;
+    std::array<std::uint8_t, packet_max> buffer{};
+    PacketTo to;
+    return t.b.device->poll_transmit(t.now, to, buffer) ? fmt::format("{:02x}", buffer[at]) : std::string("none");
+  };
+  EXPECT_TRUE(t.b.send(1, {t.memory.all()}));
+  const std::string request = next();
+  t.put(t.packet(Operation::write_only, 100, 4));
+  return fmt::format("request {}, answer {}", request, next());
+}
+
 }  // namespace parley::nic::roce::test::departures
 
 namespace parley::packet_net::departures {

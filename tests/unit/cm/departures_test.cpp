@@ -40,6 +40,7 @@ std::vector<Row> rows_of(Departure what) {
     case retries_for_ever: return {{device::retries, "8 sendings", "for ever"}};
     case slow_rnr_timer: return {{host::not_ready, "RNR NAK, 0.64 ms", "RNR NAK, 655.36 ms"}};
     case acks_one_by_one: return {{device::acks, "1 of 20", "20 of 20"}};
+    case sets_reserved_bit: return {{device::congestion_octets, "request 00, answer 00", "request 10, answer 00"}};
   }
   return {};
 }
