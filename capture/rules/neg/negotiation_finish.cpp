@@ -20,9 +20,10 @@ std::optional<Duration> time_between(Instant from, Instant to) {
 
 }  // namespace
 
+constexpr std::uint8_t ready = 2, done = 3;  // stages
+
 // The last stage of the session. Without the Hello, the last stage that was seen, but at least ready.
 std::uint8_t NegConnection::last_stage() const {
-  constexpr std::uint8_t ready = 2, done = 3;
   if (done_ == Tristate::unknown) return std::max(report_.stage(), ready);
   return done_ == Tristate::yes ? done : ready;
 }
@@ -44,7 +45,12 @@ NegOutcome NegConnection::outcome() const {
                                    [h](const NegStageSeen& stage) { return stage.turns[h->index] > 0; });
     return spoke ? NegOutcome::failed : NegOutcome::incomplete;
   }
-  if (report_.stages[last_stage()].over()) return NegOutcome::agreed;
+  if (report_.stages[last_stage()].over()) {
+    // Without the Hello, another stage may follow; then only an orderly end by both sides shows that none did.
+    const bool last_known = done_ != Tristate::unknown || last_stage() > ready;
+    const bool both_left = halves_[0].fin_frame != 0 && halves_[1].fin_frame != 0;
+    return last_known || both_left ? NegOutcome::agreed : NegOutcome::incomplete;
+  }
   const auto seen = [](const Half& h) {
     return h.tcp.from_syn() && h.counts.missing_octets == 0 && h.state == State::follow;
   };

@@ -278,6 +278,9 @@ TEST(CaptureNegotiation, OneThatBeganBeforeTheCaptureIsPickedUpAtAMessage) {
   EXPECT_EQ(n.outcome, NegOutcome::agreed);
   EXPECT_EQ(n.judgement.standing, Standing::partial);
   EXPECT_EQ(n.judgement.why, "its beginning is not in the capture");
+  // Without the Hello and an end, another stage may follow.
+  const test::Frames open = exchange_of(agreed_talk()).frames;
+  EXPECT_EQ(only_one(test::analyse(test::Frames(open.begin() + 5, open.end()))).outcome, NegOutcome::incomplete);
 }
 
 // A large first Turn is under way when the capture begins; the Welcome is seen first.
