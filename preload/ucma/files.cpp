@@ -223,7 +223,7 @@ std::shared_ptr<Files::Opened> Files::find(int fd) {
 int Files::open(int flags) {
   auto running = engine();
   if (!running) {
-    print_line(std::string("open ") + path, words_of(running.error()));
+    print_line(std::string("open ").append(path), words_of(running.error()));
     (void)refused("open", running.error());
     return -1;
   }
