@@ -77,6 +77,7 @@ declare -A DISK_OF=(["test"]=9500 ["test --quick"]=2000 ["demo"]=400 ["build"]=2
 # Before a command compiles: disk and memory.
 need_room() { # command
   need_disk "$1" "${DISK_OF[$1]:-100}"
+  set_unity "$(unity_files "$UNITY_FILES")"
   fit_memory
 }
 
@@ -85,7 +86,8 @@ need_disk() { # what, MiB that all of it takes from nothing
   local free have
   mkdir -p "$BUILD"
   free=$(df --output=avail --block-size=1M "$BUILD" | tail -n 1)
-  have=$(du -sm "$BUILD" | cut -f 1)
+  have=$(du -sm "$BUILD" 2>/dev/null | cut -f 1) || true # folders of others that this user may not read
+  have=${have:-0}
   [ $((free + have)) -ge "$2" ] ||
     die 3 "./dev $1 takes $2 MiB of disk; $BUILD has $((have)) MiB, and $((free)) MiB are free. PARLEY_BUILD names another folder"
 }
@@ -93,7 +95,13 @@ need_disk() { # what, MiB that all of it takes from nothing
 # MiB for one compiler of 24 files (measured: 1040), and of FEW_FILES files (700).
 JOB_MIB=1400 FEW_FILES=4 FEW_JOB_MIB=800
 
-# MiB of memory and swap that can be used, within the limit of a container.
+# How many files are compiled as one. A build folder keeps its number: with another one all is compiled again.
+unity_files() { # number for a new folder
+  local files=${PARLEY_UNITY_FILES:-$(cached "$BUILD" PARLEY_UNITY_FILES)}
+  echo "${files:-$1}"
+}
+
+# MiB of memory and swap that can be used, at most the limit of a container.
 available_memory() {
   { cat /proc/meminfo /sys/fs/cgroup/memory.max 2>/dev/null || true; } | awk '
     /^(MemAvailable|SwapFree):/ { kib += $2 }
@@ -110,9 +118,6 @@ fit_memory() {
   [ "$mib" -ge $FEW_JOB_MIB ] ||
     die 3 "$mib MiB of memory are available, and a compiler needs $FEW_JOB_MIB: end programs or add swap; PARLEY_JOBS=1 tries it all the same"
   JOBS=$((mib >= JOB_MIB ? mib / JOB_MIB : 1))
-  # A build folder keeps its number: with another one all is compiled again.
-  if [ "$mib" -lt $JOB_MIB ] && [ ! -e "$BUILD/CMakeCache.txt" ]; then
-    set_unity "${PARLEY_UNITY_FILES:-$FEW_FILES}"
-  fi
+  [ "$mib" -ge $JOB_MIB ] || set_unity "$(unity_files $FEW_FILES)"
   echo "dev: $mib MiB of memory are available: compiling with $JOBS at a time, which takes longer; PARLEY_JOBS names another number" >&2
 }

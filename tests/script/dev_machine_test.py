@@ -17,6 +17,9 @@ class Machine(DevTest):
         self.fake("id", "echo 0")
         self.fake("cmake", "exit 0")
         self.fake("ninja", 'echo "ninja $*"')
+        self.fake("nproc", "echo 2")
+        self.fake("df", "echo Avail; echo 64000")
+        self.memory(64000)
         os.makedirs(os.path.join(self.build, "bin"))
         demo = os.path.join(self.build, "bin/parley")
         with open(demo, "w", encoding="utf-8") as file:
@@ -33,8 +36,20 @@ class Machine(DevTest):
         self.fake("dpkg-query", "exit 1")
         self.fake("apt-get", f'case $1 in update) echo "{update}" ;; *) echo "{install}"; exit {code} ;; esac')
 
+    def cached(self, words):
+        """What CMake has written to the build folder."""
+        with open(os.path.join(self.build, "CMakeCache.txt"), "w", encoding="utf-8") as file:
+            file.write(words)
+
+    def options(self, *command):
+        """What the command gives to CMake."""
+        self.fake("cmake", 'echo "$@" >"$HOME/cmake"')
+        done = self.dev(*command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(self.folder, "cmake"), encoding="utf-8") as words:
+            return words.read().split()
+
     def test_with_all_that_is_needed_it_builds(self):
-        self.memory(64000)
         done = self.dev("demo")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertTrue(done.stdout.endswith("shown\n"), done.stdout)
@@ -73,7 +88,6 @@ class Machine(DevTest):
 
     def test_installed_packages_are_no_failure(self):
         self.packages(NO_MIRROR, "", code=0)
-        self.memory(64000)
         done = self.dev("demo")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("installing Debian packages: g++ cmake", done.stdout)
@@ -88,7 +102,6 @@ class Machine(DevTest):
     def test_a_small_disk(self):
         self.fake("df", "echo Avail; echo 2048")
         self.refused(self.dev("test"), "./dev test takes 9500 MiB of disk", "2048 MiB are free", "PARLEY_BUILD names another folder")
-        self.memory(64000)
         self.assertEqual(self.dev("demo").returncode, 0)
         self.fake("df", "echo Avail; echo 100")
         self.refused(self.dev("demo"), "100 MiB are free")
@@ -107,12 +120,19 @@ class Machine(DevTest):
         self.assertIn("-j 3 parley", done.stdout)
 
     def test_less_memory_compiles_fewer_files_at_once(self):
-        self.fake("cmake", 'echo "$@" >"$HOME/cmake"')
+        self.assertIn("-DPARLEY_UNITY_FILES=24", self.options("demo"))
         self.memory(1000)
-        done = self.dev("demo")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(os.path.join(self.folder, "cmake"), encoding="utf-8") as words:
-            self.assertIn("-DPARLEY_UNITY_FILES=4 ", words.read())
+        self.assertIn("-DPARLEY_UNITY_FILES=4", self.options("demo"))
+        self.cached("PARLEY_UNITY_FILES:STRING=4\n")
+        for mib in (1000, 64000):  # with another number all would be compiled again
+            self.memory(mib)
+            self.assertIn("-DPARLEY_UNITY_FILES=4", self.options("demo"))
+
+    def test_the_demo_of_a_new_tree_is_not_optimised(self):
+        self.assertIn("-DPARLEY_OPTIMIZE=OFF", self.options("demo"))
+        for cached, optimize in (("PARLEY_OPTIMIZE:BOOL=OFF\n", "OFF"), ("PARLEY_OPTIMIZE:BOOL=ON\n", "ON"), ("", "ON")):
+            self.cached(cached)
+            self.assertIn(f"-DPARLEY_OPTIMIZE={optimize}", self.options("demo"))
 
     def test_too_little_memory(self):
         self.memory(300)

@@ -40,7 +40,9 @@ class Release(DevTest):
 
     def git(self, *words):
         user = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-        return subprocess.run(["git", "-C", self.tree, *user, *words], capture_output=True, text=True, check=True).stdout
+        # Not the repository and the settings of the caller, which may be a hook.
+        environment = {"PATH": os.environ["PATH"], "HOME": self.folder, "GIT_CONFIG_NOSYSTEM": "1"}
+        return subprocess.run(["git", "-C", self.tree, *user, *words], env=environment, capture_output=True, text=True, check=True).stdout
 
     def commit(self):
         self.git("add", "-A")
