@@ -14,6 +14,29 @@ namespace {
 
 constexpr std::uint8_t unreached = 0xFF;
 
+/// Why a route ends; {a}: the LID of the switch where it ends, or of the source; {b}: that of the destination.
+struct RouteTexts {
+  std::string_view at_source, at_switch, at_switch_without_lid;
+};
+constexpr RouteTexts texts_of(PathFault fault) {
+  switch (fault) {
+    case PathFault::no_route:
+      return {"", "the forwarding table of the switch with LID {a} has no port for LID {b}",
+              "the forwarding table of a switch without a LID has no port for LID {b}"};
+    case PathFault::no_link:
+      return {"the port with LID {a} has no link to LID {b}",
+              "the egress port of the switch with LID {a} for LID {b} has no link",
+              "the egress port of a switch without a LID for LID {b} has no link"};
+    case PathFault::wrong_end:
+      return {"the cable of the port with LID {a} does not lead to LID {b}",
+              "the route to LID {b} ends at another port, behind the switch with LID {a}",
+              "the route to LID {b} ends at another port, behind a switch without a LID"};
+    default:
+      return {"", "the route to LID {b} passes more than 64 switches, the last of which has LID {a}: a loop",
+              "the route to LID {b} passes more than 64 switches, the last of which has no LID: a loop"};
+  }
+}
+
 template <class Map, class Key>
 auto find_sorted(const Map& map, Key key) {
   const auto at =
@@ -187,29 +210,23 @@ bool PathMap::has_route_back(EndId source, std::uint16_t slid, EndId destination
   return slid != 0 && route(destination, slid, walked).fault == PathFault::none && owner_[slid] == source;
 }
 
+/// Unreachable. `walked.at`: no_switch if no switch was passed.
+Error PathMap::no_route_error(const Walk& walked, std::uint16_t slid, std::uint16_t dlid) const {
+  const RouteTexts texts = texts_of(walked.fault);
+  if (walked.at == no_switch) return {Errc::unreachable, texts.at_source, slid, dlid};
+  const EndId end = switch_ends_[walked.at];
+  const std::uint16_t lid = end == no_end ? std::uint16_t{0} : ends_[end].lid;
+  return {Errc::unreachable, lid == 0 ? texts.at_switch_without_lid : texts.at_switch, lid, dlid};
+}
+
 Result<HostPath> PathMap::path_between(EndId source, std::uint16_t slid, std::uint16_t dlid,
                                        std::uint16_t p_key) const {
   const EndId destination = owner_[dlid];
   Walk walked{0, 0, PathFault::none, no_switch};
   const LeafPath way = route(source, dlid, walked);
-  const std::int64_t at =
-      walked.at == no_switch || switch_ends_[walked.at] == no_end ? 0 : ends_[switch_ends_[walked.at]].lid;
-  switch (way.fault) {
-    case PathFault::no_route:
-      return fail(Errc::unreachable, "the forwarding table of the switch with LID {a} has no port for LID {b}", at,
-                  dlid);
-    case PathFault::no_link:
-      if (at == 0) return fail(Errc::unreachable, "the port with LID {a} has no link to LID {b}", slid, dlid);
-      return fail(Errc::unreachable, "the egress port of the switch with LID {a} for LID {b} has no link", at, dlid);
-    case PathFault::wrong_end:
-      if (at == 0)
-        return fail(Errc::unreachable, "the cable of the port with LID {a} does not lead to LID {b}", slid, dlid);
-      return fail(Errc::unreachable, "the route to LID {b} ends at another port, behind the switch with LID {a}", at,
-                  dlid);
-    case PathFault::loop:
-      return fail(Errc::unreachable,
-                  "the route to LID {b} passes more than 64 switches, the last of which has LID {a}: a loop", at, dlid);
-    default: break;
+  if (way.fault != PathFault::none) {
+    walked.fault = way.fault;
+    return tl::unexpected(no_route_error(walked, slid, dlid));
   }
   const PKeySets::Id from = ends_[source].p_keys, to = ends_[destination].p_keys;
   const std::uint16_t by = p_key == 0 ? p_keys_.common(from, to) : p_key;

@@ -22,8 +22,9 @@ namespace parley::ssa {
 using EndId = std::uint32_t;
 using SwitchId = std::uint32_t;
 inline constexpr std::uint32_t no_end = ~0U, no_switch = ~0U;
-inline constexpr std::size_t path_nodes_max = 65536;
-inline constexpr std::size_t lids_max = 0xC000;  ///< LIDs from here on are multicast (IBA §4.1.3)
+inline constexpr std::size_t path_nodes_max = 65536, path_ends_max = 65536;
+inline constexpr std::size_t lids_max = 0xC000;                   ///< LIDs from here on are multicast (IBA §4.1.3)
+inline constexpr std::size_t subnet_switches_max = lids_max - 1;  ///< each switch needs a LID
 /// A packet that passes more switches is taken to be in a loop. opensm has the same limit.
 inline constexpr unsigned path_switches_max = 64;
 
@@ -53,7 +54,7 @@ struct LeafPaths {
 
 /// From a host to one LID. All are 0 if there is a fault.
 struct HostPath {
-  std::uint16_t p_key = 0;  ///< with the member bit of the source
+  std::uint16_t p_key = 0;  ///< with the member bit of the source; if the query has a P_Key, that of the query
   std::uint8_t mtu = 0, rate = 0;
   std::uint8_t sl = 0, packet_life_time = 0;
   bool reversible = false;  ///< there is a route back to the host's base LID
@@ -79,11 +80,15 @@ struct PathEnd {
 struct PathQuery {
   std::optional<Gid> sgid{}, dgid{};
   std::uint16_t slid = 0, dlid = 0;  ///< 0: the base LID
-  std::uint16_t p_key = 0;           ///< 0: any
+  std::uint16_t p_key = 0;           ///< 0: any; its member bit does not matter
 };
 
+/// What a map may need. Its other parts have bounded multiples of the database's size.
 struct PathLimits {
-  std::size_t lft_octets_max = std::size_t{1} << 29;  ///< of the forwarding tables in memory
+  /// Octets of what is reserved for each port of a node and for each switch: ports, egress ports, and the rows of the
+  /// tables LFT and SL, each with an octet for each LID.
+  std::size_t octets_max = std::size_t{1} << 29;
+  std::size_t p_keys_max = std::size_t{1} << 22;  ///< entries of all different P_Key tables together
 };
 
 /// Immutable; any number of threads may read it.
@@ -111,7 +116,8 @@ class PathMap {
   /// One path. Errors: invalid_argument (no such port; the GID and the LID are not of the same port), unreachable (says
   /// at which switch the route ends and why), not_permitted (P_Keys).
   Result<wire::mad::PathRecord> find(const PathQuery& query) const;
-  /// A path as a record: numbers and selectors as opensm sets them.
+  /// A path as a record: numbers and selectors as opensm sets them. `dlid` must be a LID of a port, as end_of_lid()
+  /// says.
   wire::mad::PathRecord record_of(EndId source, std::uint16_t slid, std::uint16_t dlid, const HostPath& path) const;
 
  private:
@@ -131,6 +137,7 @@ class PathMap {
   Walk walk(SwitchId from, std::uint16_t lid) const;
   std::vector<std::uint8_t> switches_to(std::uint16_t lid) const;
   Result<std::pair<EndId, std::uint16_t>> resolve(const std::optional<Gid>& gid, std::uint16_t lid) const;
+  Error no_route_error(const Walk& walked, std::uint16_t slid, std::uint16_t dlid) const;
   Result<HostPath> path_between(EndId source, std::uint16_t slid, std::uint16_t dlid, std::uint16_t p_key) const;
   LeafPath route(EndId source, std::uint16_t dlid, Walk& walked) const;
   bool has_route_back(EndId source, std::uint16_t slid, EndId destination) const;

@@ -2,6 +2,7 @@
 // Builds a PathMap. The records may come from anywhere: each reference and number is checked before it is an index.
 #include <algorithm>
 
+#include "parley/wire/ib_codes.h"
 #include "ssa/paths.hpp"
 #include "ssa/paths_rate.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t no_index = ~0U;
 constexpr std::uint16_t lid_blocks_max = lids_max / lid_block;
-constexpr std::uint8_t ports_max = 254, lmc_max = 7, mtu_max = 5, sl_max = 15, life_time_max = 63;
+constexpr std::uint8_t ports_max = 254, lmc_max = 7, mtu_max = PARLEY_IB_MTU_CODE_MAX, sl_max = 15, life_time_max = 63;
 
 /// A port of a node, and what is known of its link.
 struct Slot {
@@ -26,6 +27,9 @@ struct NodePlace {
   std::uint32_t first_slot = 0;
   SwitchId index = no_switch;
 };
+
+/// Octets for each port; slots_ and switch_of have one element for each.
+constexpr std::size_t port_octets = sizeof(Slot) + sizeof(SwitchId);
 
 }  // namespace
 
@@ -45,6 +49,10 @@ class PathMapBuilder {
   }
 
  private:
+  /// Octets for each switch, without its rows: egress ports, and the blocks that were seen.
+  static constexpr std::size_t switch_octets =
+      256 * sizeof(PathMap::Egress) + sizeof(std::vector<bool>) + lid_blocks_max / 8;
+
   Result<void> check_schema() {
     const Schema wanted = path_schema();
     const std::vector<TableDef>& tables = snapshot_.schema().tables;
@@ -81,7 +89,7 @@ class PathMapBuilder {
 
   Result<void> take_nodes() {
     std::uint32_t slots = 0;
-    return each<PathNode>([&](RecordId id, const PathNode& node) -> Result<void> {
+    const auto taken = each<PathNode>([&](RecordId id, const PathNode& node) -> Result<void> {
       if (nodes_.size() == path_nodes_max)
         return fail(Errc::no_space, "the table NODE has more than {a} records", shown(path_nodes_max));
       if (node.type < PathNode::adapter || node.type > PathNode::router || node.ports > ports_max)
@@ -89,14 +97,22 @@ class PathMapBuilder {
                     node.ports);
       NodePlace place{id, node, slots, no_switch};
       slots += node.ports + 1U;
-      slots_.resize(slots);
-      if (node.type == PathNode::switch_) {
+      const bool is_switch = node.type == PathNode::switch_;
+      if (!reserve((node.ports + 1U) * port_octets + (is_switch ? switch_octets : 0)))
+        return fail(Errc::no_space, "NODE record {a}: its ports and those before need more than {b} octets", id,
+                    shown(limits_.octets_max));
+      if (is_switch) {
+        if (map_->switch_ends_.size() == subnet_switches_max)
+          return fail(Errc::no_space, "NODE record {a}: more than {b} switches, which cannot all have a LID", id,
+                      shown(subnet_switches_max));
         place.index = static_cast<SwitchId>(map_->switch_ends_.size());
         map_->switch_ends_.push_back(no_end);
       }
       nodes_.push_back(place);
       return {};
     });
+    if (taken) slots_.resize(slots);
+    return taken;
   }
 
   const NodePlace* find_node(RecordId id) const {
@@ -140,7 +156,14 @@ class PathMapBuilder {
     PathEnd end{.guid = port.guid, .lid = port.lid, .lmc = port.lmc, .mtu = slot.mtu, .rank = slot.rank};
     end.link_mtu = slot.mtu;
     end.link_rank = slot.rank;
-    end.p_keys = map_->p_keys_.add(snapshot_.variable(static_cast<std::size_t>(PathTable::port), id));
+    if (map_->ends_.size() == path_ends_max)
+      return fail(Errc::no_space, "PORT record {a}: more than {b} end ports", id, shown(path_ends_max));
+    const ConstBytes p_keys = snapshot_.variable(static_cast<std::size_t>(PathTable::port), id);
+    const auto set = map_->p_keys_.add(p_keys, limits_.p_keys_max);
+    if (!set)
+      return fail(Errc::no_space, "PORT record {a}: its P_Key table and those before have more than {b} entries", id,
+                  shown(limits_.p_keys_max));
+    end.p_keys = *set;
     slot.end = static_cast<EndId>(map_->ends_.size());
     if (node.index != no_switch) {
       end.leaf = node.index;
@@ -189,7 +212,8 @@ class PathMapBuilder {
     return {};
   }
 
-  /// The row of a block's switch. `what`: its sentence if the node is not one. `seen`: blocks that were there before.
+  /// The switch of a block that is the first one at its place. The texts are the sentences of errors, with {a} for the
+  /// record and {b} for the node or the block: the node is not a switch, the block is out of range, there was one before.
   template <class Block>
   Result<const NodePlace*> check_block(RecordId id, const Block& block, std::string_view no_switch_text,
                                        std::string_view range_text, std::string_view again_text) {
@@ -203,15 +227,18 @@ class PathMapBuilder {
     return node;
   }
 
-  Result<void> check_octets(std::size_t rows) const {
-    if (rows * map_->stride_ <= limits_.lft_octets_max) return {};
-    return fail(Errc::no_space, "tables of {a} octets are more than the limit of {b}", shown(rows * map_->stride_),
-                shown(limits_.lft_octets_max));
+  /// False: all parts together would need more than the limit.
+  bool reserve(std::size_t octets) {
+    if (octets > limits_.octets_max - octets_) return false;
+    octets_ += octets;
+    return true;
   }
 
   Result<void> take_tables() {
     const std::size_t switches = map_->switch_ends_.size(), stride = map_->stride_;
-    if (const auto fits = check_octets(switches); !fits) return fits;
+    if (!reserve(switches * stride))
+      return fail(Errc::no_space, "the table LFT of {a} switches needs more than the rest of {b} octets",
+                  shown(switches), shown(limits_.octets_max));
     map_->lft_.assign(switches * stride, no_port);
     seen_.assign(switches, {});
     return each<PathLft>([&](RecordId id, const PathLft& block) -> Result<void> {
@@ -242,7 +269,9 @@ class PathMapBuilder {
         if (sl > sl_max && sl != no_sl) return fail(Errc::malformed, "SL record {a}: no such SL: {b}", id, sl);
       std::uint32_t& row = map_->sl_row_[(*node)->index];
       if (row == no_switch) {
-        if (const auto fits = check_octets(rows + std::size_t{1}); !fits) return fits;
+        if (!reserve(stride))
+          return fail(Errc::no_space, "SL record {a}: its row and those before need more than the rest of {b} octets",
+                      id, shown(limits_.octets_max));
         row = rows++;
         map_->sls_.resize(rows * stride, no_sl);
       }
@@ -315,6 +344,7 @@ class PathMapBuilder {
   PathLimits limits_;
   std::shared_ptr<PathMap> map_ = std::make_shared<PathMap>();
   std::vector<NodePlace> nodes_;         // in the order of the records
+  std::size_t octets_ = 0;               // of PathLimits::octets_max
   std::vector<Slot> slots_;              // by NodePlace::first_slot + port
   std::vector<std::vector<bool>> seen_;  // by switch and block
 };

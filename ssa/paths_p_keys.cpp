@@ -26,7 +26,7 @@ std::uint16_t find(const std::vector<std::uint16_t>& set, std::uint16_t p_key) {
 
 }  // namespace
 
-PKeySets::Id PKeySets::add(ConstBytes table) {
+std::optional<PKeySets::Id> PKeySets::add(ConstBytes table, std::size_t entries_max) {
   Set set;
   for (Reader in(table); in.left() >= 2;)
     if (const std::uint16_t p_key = in.be16(); p_key_base(p_key) != 0) set.push_back(p_key);
@@ -37,13 +37,16 @@ PKeySets::Id PKeySets::add(ConstBytes table) {
   set.erase(std::unique(set.begin(), set.end(),
                         [](std::uint16_t a, std::uint16_t b) { return p_key_base(a) == p_key_base(b); }),
             set.end());
-  const auto [at, is_new] = ids_.try_emplace(set, static_cast<Id>(sets_.size()));
-  if (is_new) sets_.push_back(std::move(set));
-  return at->second;
+  if (const auto known = ids_.find(set); known != ids_.end()) return known->second;
+  if (set.size() > entries_max - std::min(entries_, entries_max)) return std::nullopt;
+  entries_ += set.size();
+  const auto added = ids_.emplace(std::move(set), static_cast<Id>(sets_.size())).first;
+  sets_.push_back(&added->first);
+  return added->second;
 }
 
 std::uint16_t PKeySets::common(Id source, Id destination) const {
-  const Set &a = sets_[source], &b = sets_[destination];
+  const Set &a = *sets_[source], &b = *sets_[destination];
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const std::uint16_t x = order_of(a[i]), y = order_of(b[j]);
     if (x == y && may_talk(a[i], b[j])) return a[i];
@@ -54,7 +57,7 @@ std::uint16_t PKeySets::common(Id source, Id destination) const {
 }
 
 bool PKeySets::share(Id source, Id destination, std::uint16_t p_key) const {
-  const std::uint16_t a = find(sets_[source], p_key), b = find(sets_[destination], p_key);
+  const std::uint16_t a = find(*sets_[source], p_key), b = find(*sets_[destination], p_key);
   return a != 0 && b != 0 && may_talk(a, b);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,9 +19,13 @@ class PKeySets {
  public:
   using Id = std::uint32_t;
 
+  PKeySets() = default;
+  PKeySets(const PKeySets&) = delete;
+  PKeySets& operator=(const PKeySets&) = delete;
+
   /// `table`: 2 octets an entry, as in a port record. Empty entries are left out. A P_Key that is there as full and as
-  /// limited member is a full one.
-  Id add(ConstBytes table);
+  /// limited member is a full one. None: all different sets together would have more than `entries_max` entries.
+  std::optional<Id> add(ConstBytes table, std::size_t entries_max);
   std::size_t size() const { return sets_.size(); }
 
   /// The P_Key by which ports with these sets may talk, with the member bit that `source` has; 0: none. Two limited
@@ -32,8 +37,9 @@ class PKeySets {
 
  private:
   using Set = std::vector<std::uint16_t>;  // in opensm's order
-  std::vector<Set> sets_;
   std::map<Set, Id> ids_;
+  std::vector<const Set*> sets_;  // the keys of ids_
+  std::size_t entries_ = 0;       // of all sets
 };
 
 }  // namespace parley::ssa

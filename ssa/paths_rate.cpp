@@ -4,20 +4,41 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
+
+#include "parley/wire/ib_codes.h"
 
 namespace parley::ssa {
 
 namespace {
 
 struct Rate {
-  unsigned tenths;  ///< of Gb/s, as the code's name says
+  unsigned tenths;  ///< of Gb/s
   std::uint8_t code;
 };
+
+/// "2.5 Gb/s" is 25.
+constexpr unsigned tenths_of(std::string_view text) {
+  unsigned out = 0;
+  std::size_t at = 0;
+  const auto digit = [&] { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  for (; digit(); ++at) out = out * 10 + static_cast<unsigned>(text[at] - '0');
+  const bool has_tenths = text.substr(at, 1) == ".";
+  at += has_tenths;
+  return out * 10 + (has_tenths && digit() ? static_cast<unsigned>(text[at] - '0') : 0);
+}
+static_assert(tenths_of("2.5 Gb/s") == 25 && tenths_of("400 Gb/s") == 4000);
+
 /// In the order of the rates.
-constexpr Rate rates[] = {{25, 2},    {50, 5},    {100, 3},   {140, 11},  {200, 6},   {250, 15},
-                          {280, 19},  {300, 4},   {400, 7},   {500, 20},  {560, 12},  {600, 8},
-                          {800, 9},   {1000, 16}, {1120, 13}, {1200, 10}, {1680, 14}, {2000, 17},
-                          {3000, 18}, {4000, 21}, {6000, 22}, {8000, 23}, {12000, 24}};
+constexpr auto rates = [] {
+  std::array out{
+#define PARLEY_X(name, code, text) Rate{tenths_of(text), code},
+      PARLEY_IB_RATES(PARLEY_X)
+#undef PARLEY_X
+  };
+  std::sort(out.begin(), out.end(), [](const Rate& a, const Rate& b) { return a.tenths < b.tenths; });
+  return out;
+}();
 
 constexpr std::array<std::uint8_t, 256> ranks = [] {
   std::array<std::uint8_t, 256> out{};
@@ -59,7 +80,7 @@ unsigned lane_of(const LinkSpeeds& link) {
 
 std::uint8_t rate_code(const LinkSpeeds& link) {
   const unsigned tenths = lanes_of(link.width) * lane_of(link);
-  const auto* const found =
+  const auto found =
       std::find_if(std::begin(rates), std::end(rates), [&](const Rate& rate) { return rate.tenths == tenths; });
   return found == std::end(rates) ? rates[0].code : found->code;
 }

@@ -11,7 +11,8 @@ struct LinkSpeeds {
   std::uint8_t width = 0, speed = 0, ext = 0, ext2 = 0;
 };
 
-/// The code of a link's rate: 2 (2.5 Gb/s) if the width or the speed is unknown.
+/// The code of a link's rate: 2 (2.5 Gb/s) if the width or the speed is unknown, or no code has the rate (8 and 12 lanes
+/// of 200 Gb/s).
 std::uint8_t rate_code(const LinkSpeeds& link);
 /// The position of a code in the order of the rates, from 1; 0: no such code.
 std::uint8_t rate_rank(std::uint8_t code);

@@ -5,8 +5,10 @@
 #include <deque>
 #include <set>
 
+#include "mad/packet.hpp"
 #include "mad/path_text.hpp"
 #include "mad/scope.hpp"
+#include "ssa/paths.hpp"
 #include "ssa/paths_p_keys.hpp"
 #include "ssa/paths_rate.hpp"
 #include "ssa/writer.hpp"
@@ -155,7 +157,8 @@ class Collection {
     if (!path) co_return;
     const auto info = answer(co_await port.subn_get<SwitchInfo>(*path));
     if (!info) co_return;
-    const std::uint16_t top = info->get(SwitchInfo::linear_fdb_top);
+    const auto top =
+        static_cast<std::uint16_t>(std::min<std::size_t>(info->get(SwitchInfo::linear_fdb_top), ssa::lids_max - 1));
     out_.switches[job.node].top = top;
     for (std::uint32_t block = 0; block <= top / ssa::lid_block; ++block)
       jobs_.push_back({Job::lft, job.node, 0, static_cast<std::uint16_t>(block)});
@@ -170,21 +173,34 @@ class Collection {
     std::copy(octets.begin(), octets.end(), out_.switches[job.node].lft[job.block].begin());
   }
 
-  /// One path by each P_Key that a full member and another port have.
+  /// One path by each P_Key that a full member and another port have; of the asking port if it has the P_Key, because
+  /// subnet administration tells it of its own paths.
   void add_partition_jobs() {
+    const std::uint16_t own = port_.local().lid;
     std::map<std::uint16_t, std::uint16_t> full;  // P_Key without member bit: a LID
-    for (const auto& [at, keys] : out_.p_keys)
-      for (const std::uint16_t key : keys)
-        if (const std::uint16_t lid = topology_.port(at.first, at.second).lid; lid != 0 && (key & ssa::p_key_full) != 0)
-          full.try_emplace(ssa::p_key_base(key), lid);
+    each_key([&](std::uint16_t lid, std::uint16_t key) {
+      if ((key & ssa::p_key_full) == 0) return;
+      if (const auto [at, is_new] = full.try_emplace(ssa::p_key_base(key), lid); !is_new && lid == own)
+        at->second = lid;
+    });
     std::set<std::uint16_t> done;
+    const auto add = [&](std::uint16_t lid, std::uint16_t key) {
+      const auto source = full.find(ssa::p_key_base(key));
+      if (source == full.end() || lid == source->second || !done.insert(source->first).second) return;
+      jobs_.push_back({.kind = Job::partition_sl, .block = key, .slid = source->second, .dlid = lid});
+    };
+    each_key([&](std::uint16_t lid, std::uint16_t key) {
+      if (lid == own) add(lid, key);
+    });
+    each_key(add);
+  }
+
+  /// Calls `take(lid, key)` for each P_Key of each port with a LID.
+  template <class Take>
+  void each_key(Take&& take) const {
     for (const auto& [at, keys] : out_.p_keys)
-      for (const std::uint16_t key : keys) {
-        const auto source = full.find(ssa::p_key_base(key));
-        const std::uint16_t lid = topology_.port(at.first, at.second).lid;
-        if (source == full.end() || lid == 0 || lid == source->second || !done.insert(source->first).second) continue;
-        jobs_.push_back({.kind = Job::partition_sl, .block = key, .slid = source->second, .dlid = lid});
-      }
+      if (const std::uint16_t lid = topology_.port(at.first, at.second).lid; lid != 0)
+        for (const std::uint16_t key : keys) take(lid, key);
   }
 
   Task<void> partition_sl(Port& port, Job job) {
@@ -192,10 +208,15 @@ class Collection {
     query.set(PathRecord::slid, job.slid).set(PathRecord::dlid, job.dlid);
     query.set(PathRecord::p_key, job.block).set(PathRecord::num_path, 1);
     const Reply<PathRecord> record = co_await port.sa_get(sa_path(), query);
-    // Subnet administration answers only for partitions of the port that asks.
-    if (!record && record.error().is_no_records()) co_return;
+    const std::uint16_t base = ssa::p_key_base(job.block);
+    // Subnet administration is silent on ports that may not talk to the one that asks.
+    if (!record && record.error().is_no_records()) {
+      ++out_.asked;
+      out_.sl_unknown.insert(base);
+      co_return;
+    }
     if (const auto found = answer(record))
-      out_.partitions[ssa::p_key_base(job.block)] = static_cast<std::uint8_t>(found->get(PathRecord::sl));
+      out_.partitions[base] = static_cast<std::uint8_t>(found->get(PathRecord::sl));
   }
 
   /// For each switch with hosts, one of them.
@@ -211,11 +232,17 @@ class Collection {
   Task<void> route_sls(Port& port, Job job) {
     mad::Query<PathRecord> query;
     query.set(PathRecord::slid, job.slid);
-    const auto records = answer(co_await port.sa_get_table(sa_path(), query));
+    auto reply = co_await port.sa_get_table(sa_path(), query);
+    if (!reply && reply.error().is_no_records()) {
+      ++out_.asked;
+      co_return;
+    }
+    const auto records = answer(std::move(reply));
     if (!records) co_return;
     auto& sls = out_.switches[job.node].sls;
     for (const PathRecord& record : *records) {
       const std::uint16_t dlid = record.get(PathRecord::dlid);
+      if (!mad::is_unicast_lid(dlid)) continue;
       const auto [at, is_new] = sls.try_emplace(static_cast<std::uint16_t>(dlid / ssa::lid_block));
       if (is_new) at->second.fill(ssa::no_sl);
       at->second[dlid % ssa::lid_block] = static_cast<std::uint8_t>(record.get(PathRecord::sl));
@@ -312,6 +339,7 @@ Result<ssa::SnapshotPtr> database_of(const Topology& topology, const SubnetTable
       const auto number = static_cast<std::uint8_t>(n);
       const TopologyPort& port = topology.port(i, number);
       if (port.peer == mad::no_node || !topology.is_first_end(i, number)) continue;
+      if (port.peer == i && port.peer_port == number) continue;  // a loopback plug: no path needs it
       if (!port.known || !topology.port(port.peer, port.peer_port).known) continue;
       records.add(ssa::PathLink{{ids[i], ids[port.peer]}, {number, port.peer_port}});
     }

@@ -3,6 +3,7 @@
 // manager's memory, and to check it. A discovery comes first; it finds nodes, ports and links.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,7 @@ struct SubnetTables {
   std::map<std::uint32_t, Switch> switches;                                             // by node
   std::map<std::pair<std::uint32_t, std::uint8_t>, std::vector<std::uint16_t>> p_keys;  // by node and port
   std::map<std::uint16_t, std::uint8_t> partitions;  // SL by the P_Key without member bit
+  std::set<std::uint16_t> sl_unknown;                ///< P_Keys of which subnet administration gave no path
   std::size_t asked = 0;                             ///< requests answered or given up
   std::size_t lost = 0;                              ///< of these: given up
   std::string first_error;                           ///< of those given up
@@ -38,7 +40,7 @@ struct SubnetTables {
 /// scope is stopped.
 mad::Task<void> collect(mad::Port& port, const mad::Topology& topology, CollectOptions options, SubnetTables& out);
 
-/// The database. Ports whose PortInfo is unknown are left out with their links. Errors: of the DatabaseWriter.
+/// The database. Ports whose PortInfo is unknown are left out with their links, and so is a port's link to itself. Errors: of the DatabaseWriter.
 Result<ssa::SnapshotPtr> database_of(const mad::Topology& topology, const SubnetTables& tables,
                                      std::uint32_t incarnation);
 

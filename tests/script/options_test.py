@@ -9,7 +9,7 @@ from cli import SOURCE_DIR, CliTest, main, run
 
 # Where a command is described; what several share is in docs/cli.md.
 PAGES = ("cli.md", "conform.md", "replay.md", "captures.md", "pcap-check.md", "simulator.md", "mpa-rtr.md",
-         "wireshark.md", "run.md", "negotiation.md", "operations.md", "mad.md", "fabric.md", "xrc.md")
+         "wireshark.md", "run.md", "negotiation.md", "operations.md", "mad.md", "ssa.md", "fabric.md", "xrc.md")
 # In every command.
 COMMON = {"-h", "--help", "--json", "--color", "-v"}  # which the manual explains once, above the commands
 OPTION = re.compile(r"(?<![\w-])(--[a-z0-9][a-z0-9-]*|-[A-Za-z0-9])(?![\w-])")
@@ -60,6 +60,8 @@ def man_options(command=None):
         wanted = [f"parley {command}" if command else "parley"]
         if command in ("listen", "connect", "rping", "config"):
             wanted.append("Options of every set-up")
+        if command == "ssa":  # "It also has the options that the commands of parley mad share"
+            wanted.append("parley mad")
         # "The options of listen and connect that concern the set-up are taken too."
         if command in ("rping", "config"):
             wanted += ["parley listen", "parley connect"]

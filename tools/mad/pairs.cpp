@@ -97,7 +97,7 @@ std::string PairEnd::text() const { return gid ? gid_text(*gid) : std::to_string
 void add_pair_options(Command sub, PairOptions& options) {
   sub.option("pairs", options.words, "FROM,TO: each a LID, or a port's GID or GUID").type("PAIR");
   sub.option("--from", options.file, "Read pairs from a file, one per line; - is standard input").type("FILE");
-  sub.flag("--all-pairs", options.all_pairs, "Query all pairs of channel adapters that a discovery finds");
+  sub.flag("--all-pairs", options.all_pairs, "All pairs of channel adapters that a discovery finds");
   sub.option("--sample", options.sample, "Number of random pairs for --all-pairs; 0: all")
       .range(std::uint64_t{0}, std::uint64_t{pairs_max})
       .shows_default();

@@ -14,7 +14,7 @@ inline constexpr std::size_t pairs_max = 16 << 20;
 
 struct PairEnd {
   std::uint16_t lid = 0;
-  std::optional<Gid> gid;
+  std::optional<Gid> gid{};
   std::string text() const;
 };
 struct Pair {

@@ -129,7 +129,7 @@ int run_sa(SaArgs& args, Output& out) {
     if (const std::string wrong = add_all_pairs(subnet.found.topology, args.asked); !wrong.empty())
       return out.error(Exit::environment, wrong);
   }
-  if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pair to query");
+  if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pairs");
   int status = ask_all(args, **session, out);
   if (status == code(Exit::ok) && !good) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);

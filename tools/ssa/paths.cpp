@@ -22,6 +22,22 @@ struct PathsArgs {
   PathsArgs() { mad.window = 32; }
 };
 
+/// Partitions whose SL is not the subnet manager's.
+void note_unknown_sls(const ssa_driver::SubnetTables& tables, Output& out) {
+  constexpr std::size_t shown_max = 8;
+  if (tables.sl_unknown.empty()) return;
+  std::string keys;
+  std::size_t shown = 0;
+  for (const std::uint16_t p_key : tables.sl_unknown) {
+    if (shown++ == shown_max) break;
+    keys += fmt::format("{}0x{:04x}", keys.empty() ? "" : ", ", p_key);
+  }
+  if (shown > shown_max) keys += ", ...";
+  out.note(fmt::format("parley {}: the SL of {} is unknown, because the SA gave no path by {}; {} taken as SL {}",
+                       out.command, counted(tables.sl_unknown.size(), "partition"), keys,
+                       tables.sl_unknown.size() == 1 ? "it is" : "they are", tables.subnet.sl));
+}
+
 /// The map of the subnet. Errors: environment (records that contradict each other), failed (no answer, interrupted).
 Or<std::shared_ptr<const ssa::PathMap>> collect_map(const PathsArgs& args, MadSession& session,
                                                     const mad::Topology& topology, Output& out) {
@@ -37,6 +53,7 @@ Or<std::shared_ptr<const ssa::PathMap>> collect_map(const PathsArgs& args, MadSe
     return command_error(Exit::failed, fmt::format("{} had no good answer; the first: {}",
                                                    counted(tables.lost, "request"), tables.first_error));
   if (!tables.whole) return command_error(Exit::failed, "interrupted");
+  note_unknown_sls(tables, out);
   const auto database = ssa_driver::database_of(topology, tables, 1);
   if (!database) return command_error(Exit::environment, database.error().message());
   auto map = ssa::PathMap::create(**database);
@@ -82,7 +99,7 @@ int run_paths(PathsArgs& args, Output& out) {
   if (args.asked.all_pairs)
     if (const std::string wrong = add_all_pairs(subnet.found.topology, args.asked); !wrong.empty())
       return out.error(Exit::environment, wrong);
-  if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pair to query");
+  if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pairs");
   const auto map = collect_map(args, **session, subnet.found.topology, out);
   if (!map) return out.error(map.error().exit, map.error().text);
   const int status = show_paths(args, **map, (*session)->now() - began, out);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes_io.hpp"
 #include "ssa/paths_rate.hpp"
 #include "tests/unit/ssa/paths_kit.hpp"
 
@@ -223,6 +224,16 @@ TEST(SsaPaths, SaysWhereARouteEnds) {
   net.ports[{4, 1}].peer.reset();
   EXPECT_EQ(error(),
             fmt::format("the egress port of the switch with LID {} for LID {} has no link", lid_of_switch(2), to));
+  net.owners.erase(lid_of_switch(2));
+  net.ports[{2, 0}].lid = 0;
+  EXPECT_EQ(error(), fmt::format("the egress port of a switch without a LID for LID {} has no link", to));
+  net.nodes[2].lft[to] = 255;
+  EXPECT_EQ(error(), fmt::format("the forwarding table of a switch without a LID has no port for LID {}", to));
+  net.nodes[2].lft[to] = 0;
+  EXPECT_EQ(error(), fmt::format("the route to LID {} ends at another port, behind a switch without a LID", to));
+  net.ports[{3, 1}].peer.reset();
+  net.ports[{0, 1}].peer.reset();
+  EXPECT_EQ(error(), fmt::format("the port with LID {} has no link to LID {}", from, to));
 }
 
 Gid gid_of(std::uint64_t prefix, std::uint64_t guid) {
@@ -274,6 +285,9 @@ TEST(SsaPaths, LooksUpByPKey) {
   EXPECT_EQ(sl_by(0), 3);
   EXPECT_EQ(map->find({.slid = a, .dlid = b})->get(PathRecord::p_key), 0x0010) << "the source is a limited member";
   EXPECT_EQ(map->find({.slid = b, .dlid = a})->get(PathRecord::p_key), 0x8010);
+  const std::uint16_t queried[] = {0x8010, 0x0010, 0x8020, 0x0020};
+  for (const std::uint16_t p_key : queried)
+    EXPECT_EQ(map->find({.slid = a, .dlid = b, .p_key = p_key})->get(PathRecord::p_key), p_key) << "of the query";
   EXPECT_EQ(map->find({.slid = a, .dlid = b, .p_key = 0x8030}).error(), Errc::not_permitted);
   net.ports[{2, 1}].p_keys = {0x0010};
   EXPECT_EQ(map_of(net)->find({.slid = a, .dlid = b}).error(), Errc::not_permitted) << "two limited members";
@@ -297,6 +311,8 @@ TEST(SsaPaths, RatesAreThoseOfWidthAndSpeed) {
       EXPECT_EQ(gbits(rate_code(link)), lanes[i] * speed.lane) << lanes[i] << " lanes of " << speed.lane;
     }
   EXPECT_EQ(rate_code({.width = 0, .speed = 1}), 2);
+  EXPECT_EQ(rate_code({.width = 8, .ext2 = 1}), 2) << "12 lanes of 200 Gb/s have no code";
+  EXPECT_EQ(gbits(rate_code({.width = 2, .ext2 = 1})), 800);
   for (std::uint8_t code = 2; code <= 24; ++code) {
     EXPECT_EQ(code_of_rank(rate_rank(code)), code);
     for (std::uint8_t other = 2; other <= 24; ++other)
@@ -377,7 +393,86 @@ TEST(SsaPaths, RefusesOtherTablesAndTooMuch) {
   const auto empty = DatabaseWriter::create(path_schema(), 7);
   EXPECT_EQ(PathMap::create(*empty->last()).error(), Errc::malformed) << "no SUBNET record";
   const Net net = drawn_net({*make_plan(FatTree{2, 4, 2, 2, 1})}, 5, 1);
-  EXPECT_EQ(PathMap::create(*database_of(net), {.lft_octets_max = 20}).error(), Errc::no_space);
+  EXPECT_EQ(PathMap::create(*database_of(net), {.octets_max = 20}).error(), Errc::no_space);
+}
+
+/// "" if there is no error, "?" if it is not of that code.
+std::string sentence_of(const SnapshotPtr& snapshot, const PathLimits& limits, Errc code = Errc::no_space) {
+  const auto map = PathMap::create(*snapshot, limits);
+  return map ? "" : map.error() == code ? map.error().sentence() : "?";
+}
+
+TEST(SsaPaths, OneLimitIsForAllTables) {
+  Net net = drawn_net({*make_plan(FatTree{2, 4, 2, 2, 1})}, 5, 1);
+  const SnapshotPtr plain = database_of(net);
+  for (Net::Node& node : net.nodes)
+    if (node.is_switch) node.sls[1] = 3;
+  const SnapshotPtr with_sls = database_of(net);
+  std::size_t low = 0, high = PathLimits().octets_max;  // the least limit is above low, and at most high
+  while (low + 1 < high) {
+    const std::size_t limit = low + (high - low) / 2;
+    (sentence_of(plain, {.octets_max = limit}).empty() ? high : low) = limit;
+  }
+  EXPECT_THAT(sentence_of(plain, {.octets_max = high - 1}), testing::HasSubstr("the table LFT"));
+  EXPECT_THAT(sentence_of(with_sls, {.octets_max = high}), testing::HasSubstr("SL record 0"));
+  EXPECT_EQ(sentence_of(with_sls, {.octets_max = high * 2}), "");
+  EXPECT_THAT(sentence_of(plain, {.octets_max = 5000}), testing::HasSubstr("NODE record")) << "ports and egress ports";
+}
+
+TEST(SsaPaths, RefusesMoreSwitchesAndEndPortsThanLids) {
+  DatabaseWriter writer = *DatabaseWriter::create(path_schema(), 7);
+  insert_record(writer, PathTable::subnet, PathSubnet().emit());
+  for (std::size_t i = 0; i < subnet_switches_max; ++i)
+    insert_record(writer, PathTable::node, PathNode{.guid = i, .type = PathNode::switch_}.emit());
+  insert_record(writer, PathTable::node, PathNode{.guid = subnet_switches_max, .type = PathNode::switch_}.emit());
+  EXPECT_THAT(sentence_of(writer.commit(), {}), testing::HasSubstr("NODE record 49151: more than 49151 switches"));
+
+  DatabaseWriter ends = *DatabaseWriter::create(path_schema(), 7);
+  insert_record(ends, PathTable::subnet, PathSubnet().emit());
+  for (std::uint32_t i = 0; i < path_ends_max + 1; ++i) {
+    if (i % 254 == 0) insert_record(ends, PathTable::node, PathNode{.guid = i, .ports = 254}.emit());
+    PathPort port{.node = i / 254, .guid = i};
+    port.number = static_cast<std::uint8_t>(i % 254 + 1);
+    port.mtu = 5;
+    port.rate = 2;
+    insert_record(ends, PathTable::port, port.emit());
+  }
+  EXPECT_THAT(sentence_of(ends.commit(), {}), testing::HasSubstr("PORT record 65536"));
+}
+
+/// Ports of adapters whose P_Key tables are windows of one segment, each an entry behind the one before.
+SnapshotPtr with_windows(std::uint32_t ports, std::uint32_t entries) {
+  DatabaseWriter writer = *DatabaseWriter::create(path_schema(), 7);
+  insert_record(writer, PathTable::subnet, PathSubnet().emit());
+  std::vector<std::uint16_t> keys(segment_octets / 2);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<std::uint16_t>(0x8001 + i);
+  for (std::uint32_t i = 0; i < ports; ++i) {
+    if (i % 254 == 0) insert_record(writer, PathTable::node, PathNode{.guid = i, .ports = 254}.emit());
+    PathPort port{.node = i / 254, .guid = i};
+    port.number = static_cast<std::uint8_t>(i % 254 + 1);
+    port.mtu = 5;
+    port.rate = 2;
+    insert_record(writer, PathTable::port, port.emit(), i == 0 ? emit_p_keys(keys) : Bytes());
+  }
+  const SnapshotPtr good = writer.commit();
+  std::vector<TableData> tables(good->tables().begin(), good->tables().end());
+  TableData& table = tables[static_cast<std::size_t>(PathTable::port)];
+  const TableDef& def = good->schema().tables[static_cast<std::size_t>(PathTable::port)];
+  for (std::uint32_t i = 0; i < ports; ++i) {
+    Block block = *table.blocks[i / block_records];
+    std::uint8_t* const reference = &block.records[i % block_records * def.record_octets + def.ref_at];
+    store(reference, 2 * (i % 1024), std::endian::big);
+    store(reference + 4, 2 * entries, std::endian::big);
+    table.blocks[i / block_records] = std::make_shared<const Block>(std::move(block));
+  }
+  return std::make_shared<Snapshot>(good->shared_schema(), good->epoch(), good->floor(), std::move(tables));
+}
+
+TEST(SsaPaths, OverlappingPKeyTablesHaveOneLimit) {
+  EXPECT_EQ(sentence_of(with_windows(40, 100), {.p_keys_max = 4000}), "");
+  EXPECT_THAT(sentence_of(with_windows(41, 100), {.p_keys_max = 4000}), testing::HasSubstr("PORT record 40"));
+  EXPECT_EQ(sentence_of(with_windows(1024, 2), {.p_keys_max = 2048}), "");
+  EXPECT_EQ(sentence_of(with_windows(4096, 2), {.p_keys_max = 2048}), "") << "equal tables are one";
 }
 
 /// Octets of records changed at random: an error, or a map that answers each question in bounded time.

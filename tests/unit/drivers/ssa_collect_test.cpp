@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Tables read from a subnet whose agents are a function: two adapters at a switch that has a loopback plug and lies.
+#include "drivers/ssa/collect.hpp"
+
+#include <gmock/gmock.h>
+
+#include "ssa/paths.hpp"
+#include "tests/unit/mad/mad_kit.hpp"
+
+namespace parley::ssa_driver {
+namespace ssa_collect_test {
+namespace {
+
+using mad::answer_to;
+using mad::Datagram;
+using mad::MemoryTransport;
+using wire::mad::LinearForwardingTable;
+using wire::mad::NodeInfo;
+using wire::mad::NodeType;
+using wire::mad::PathRecord;
+using wire::mad::PKeyTable;
+using wire::mad::PortInfo;
+using wire::mad::SwitchInfo;
+
+constexpr std::uint32_t host = 0, switch_ = 1, other = 2;
+constexpr std::uint16_t no_records = 0x300;
+
+struct SsaCollect : mad::PortTest {
+  mad::Topology topology;
+  SubnetTables tables;
+  std::vector<std::pair<unsigned, unsigned>> known_paths;  // DLID and SL, of subnet administration
+  unsigned blocks_asked = 0;
+
+  SsaCollect() {
+    transport.facts_.rmpp = true;
+    add(NodeType::channel_adapter, 1, mad::no_node, 0);
+    add(NodeType::switch_, 6, host, 1);
+    add(NodeType::channel_adapter, 1, switch_, 2);
+    EXPECT_TRUE(topology.link(host, 1, switch_, 1));
+    EXPECT_TRUE(topology.link(switch_, 2, other, 1));
+    EXPECT_TRUE(topology.link(switch_, 5, switch_, 5));
+    set(host, 1, 1);
+    set(switch_, 0, 2);
+    set(other, 1, 3);
+    for (const unsigned number : {1U, 2U, 5U}) set(switch_, static_cast<std::uint8_t>(number), 0);
+    transport.peer = [this](MemoryTransport& t, const mad::Address& to, ConstBytes request) {
+      t.deliver(to, reply(request));
+    };
+  }
+
+  void add(NodeType type, std::uint8_t ports, std::uint32_t parent, std::uint8_t parent_port) {
+    const std::uint64_t guid = 0x100 + topology.nodes().size();
+    topology.add(NodeInfo()
+                     .set(NodeInfo::node_type, type)
+                     .set(NodeInfo::num_ports, ports)
+                     .set(NodeInfo::node_guid, guid)
+                     .set(NodeInfo::port_guid, guid)
+                     .set(NodeInfo::local_port_num, 1),
+                 parent, parent_port);
+  }
+  void set(std::uint32_t node, std::uint8_t number, std::uint16_t lid) {
+    mad::TopologyPort& port = topology.port(node, number);
+    port.known = true;
+    port.guid = number == 0 || node != switch_ ? 0x100 + node : 0;
+    port.lid = lid;
+    port.mtu_cap = 4;
+    port.width_active = 2;
+    port.speed_active = 4;
+  }
+
+  Bytes reply(ConstBytes request) {
+    const auto octets = [](const Datagram& mad) { return Bytes(mad.begin(), mad.end()); };
+    const unsigned attribute = request[16] << 8U | request[17], modifier = request[22] << 8U | request[23];
+    if (request[1] == 0x03) return paths(request);
+    switch (attribute) {
+      case NodeInfo::attribute: return octets(answer_to(request, NodeInfo().set(NodeInfo::partition_cap, 1).octets()));
+      case PortInfo::attribute:
+        return octets(answer_to(request, PortInfo().set(PortInfo::subnet_time_out, 7).octets()));
+      case SwitchInfo::attribute:
+        return octets(answer_to(request, SwitchInfo().set(SwitchInfo::linear_fdb_top, 0xFFFF).octets()));
+      case PKeyTable::attribute: return octets(answer_to(request, Bytes{0xFF, 0xFF}));
+      default: break;
+    }
+    EXPECT_EQ(attribute, static_cast<unsigned>(LinearForwardingTable::attribute));
+    ++blocks_asked;
+    std::array<std::uint8_t, ssa::lid_block> ports{};
+    ports.fill(ssa::no_port);
+    if (modifier == 0) {
+      ports[1] = 1;
+      ports[2] = 0;
+      ports[3] = 2;
+    }
+    return octets(answer_to(request, ports));
+  }
+
+  /// One record for Get, all for GetTable.
+  Bytes paths(ConstBytes request) const {
+    std::vector<PathRecord> records;
+    for (const auto& [dlid, sl] : known_paths)
+      records.push_back(PathRecord()
+                            .set(PathRecord::dlid, static_cast<std::uint16_t>(dlid))
+                            .set(PathRecord::sl, static_cast<std::uint8_t>(sl)));
+    const Datagram none = answer_to(request, {}, no_records);
+    if (records.empty()) return {none.begin(), none.end()};
+    if (request[3] == 0x12) return mad::table_of(request, records);
+    const Datagram first = answer_to(request, records[0].octets());
+    return {first.begin(), first.end()};
+  }
+
+  std::shared_ptr<const ssa::PathMap> collected(bool route_sls = false) {
+    go(collect(port(), topology, {.route_sls = route_sls}, tables));
+    EXPECT_EQ(tables.first_error, "");
+    EXPECT_TRUE(tables.whole);
+    const auto database = database_of(topology, tables, 1);
+    EXPECT_TRUE(database);
+    const auto map = ssa::PathMap::create(**database);
+    EXPECT_TRUE(map) << map.error().message();
+    return map ? *map : nullptr;
+  }
+};
+
+TEST_F(SsaCollect, APlugAndALinearFdbTopBeyondTheLidsDoNoHarm) {
+  known_paths = {{3, 5}};
+  const auto map = collected();
+  ASSERT_TRUE(map);
+  EXPECT_EQ(tables.switches.at(switch_).top, 0xBFFF);
+  EXPECT_EQ(blocks_asked, ssa::lids_max / ssa::lid_block);
+  const auto record = map->find({.slid = 1, .dlid = 3});
+  ASSERT_TRUE(record) << record.error().message();
+  EXPECT_EQ(record->get(PathRecord::sl), 5);
+  EXPECT_EQ(record->get(PathRecord::packet_life_time), 7);
+  EXPECT_TRUE(tables.sl_unknown.empty());
+}
+
+TEST_F(SsaCollect, NamesThePartitionsWhoseSlIsUnknown) {
+  const auto map = collected(true);
+  ASSERT_TRUE(map);
+  EXPECT_THAT(tables.sl_unknown, testing::ElementsAre(0x7FFF));
+  EXPECT_EQ(tables.lost, 0U) << "no records is an answer";
+  EXPECT_EQ(map->find({.slid = 1, .dlid = 3})->get(PathRecord::sl), 0);
+}
+
+TEST_F(SsaCollect, TakesSlsOfUnicastLidsOnly) {
+  known_paths = {{3, 6}, {0, 7}, {0xC000, 8}, {0xFFFF, 9}};
+  const auto map = collected(true);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->find({.slid = 1, .dlid = 3})->get(PathRecord::sl), 6);
+  const auto& sls = tables.switches.at(switch_).sls;
+  ASSERT_EQ(sls.size(), 1U);
+  EXPECT_EQ(sls.at(0)[0], ssa::no_sl);
+}
+
+}  // namespace
+}  // namespace ssa_collect_test
+}  // namespace parley::ssa_driver
