@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The matrix as one page without script. A cell links to its connections, which are below the table and are displayed
-// when they are the target. Radio buttons hide the rows and connections of other verdicts, and dim the cells. Dark and light follow the
-// system; on a phone the table scrolls sideways under its first column.
+// when they are the target. Radio buttons hide the rows and connections of other verdicts, and dim the cells. Dark and
+// light follow the system; on a phone the table scrolls sideways under its first column.
 #include <fmt/format.h>
 
 #include <algorithm>

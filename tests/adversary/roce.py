@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import pathlib
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,27 @@ def impaired(seed, number):
     return case
 
 
+def reused(seed, number):
+    """The capture lacks the end of a connection. A queue pair of it is used again at once, for another service."""
+    chance = random.Random(f"transport {seed}")
+    case = Case("reused", seed, number, chance.choice((w.RC, w.UC, w.XRC)))
+    talk, chance = case.talk, case.chance
+    talk.set_up()
+    talk.exchange(chance.randrange(1, 6))
+    talk.wait(20, chance.choice((100, 900_000, 3_000_000)))
+    owner, service = chance.randrange(2), chance.choice([each for each in QPS if each != talk.transport] + [w.UD])
+    queue = talk.queues[1 - owner]
+    psn = chance.choice((queue.psn, chance.randrange(2**24))) if service == w.UD else queue.psn + chance.randrange(2**20, 2**22)
+    ext = {w.UD: struct.pack(">II", chance.randrange(2**31), chance.randrange(2, 2**24)), w.XRC: bytes(4)}.get(service, b"")
+    for i in range(chance.randrange(1, 30)):
+        talk.put(1 - owner, service | 4, talk.qpn[owner], (psn + i) % 2**24, ext, bytes(4 * chance.randrange(9))).kind = "send_only"
+        talk.wait(5, chance.choice((50, 5000, 400_000)))
+    case.frame()
+    case.optional = True
+    impair(case.frames, chance, (0, 0, 1, 2))
+    return case
+
+
 def lose_answer(frames, chance):
     """Which leaves no gap."""
     answers = [place for place, (_, packet, _) in enumerate(frames) if packet.kind in w.RESPONSES]
@@ -213,7 +235,7 @@ def quirk_beside_loss(seed, number, row=None):
     return quirk(seed, number, row, True)
 
 
-MAKE = {"valid": valid, "impaired": impaired, "crowd": crowd, "planted": planted, "beside_loss": beside_loss, "quirk": quirk,
+MAKE = {"valid": valid, "impaired": impaired, "reused": reused, "crowd": crowd, "planted": planted, "beside_loss": beside_loss, "quirk": quirk,
         "quirk_beside_loss": quirk_beside_loss}
 
 

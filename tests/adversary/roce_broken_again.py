@@ -4,7 +4,7 @@ import struct
 
 import roce_wire as w
 from roce_broken_cm import RELIABLE, row, whole
-from roce_broken_data import begun, ended, pushed
+from roce_broken_data import begun, ended, goes_on, pushed
 
 
 def plain(talk):
@@ -22,6 +22,7 @@ def _(talk):
     other = w.UC if talk.transport != w.UC else w.RC
     packet = talk.put(side, other | 4, talk.qpn[1 - side], (talk.queues[side].psn + talk.chance.randrange(2**20, 2**22)) % 2**24, payload=b"abcd")
     packet.kind = "send_only"
+    goes_on(talk, 1 - side)
     return ended(talk, packet)
 
 

@@ -23,6 +23,12 @@ def ended(talk, packet):
     return packet
 
 
+def goes_on(talk, side):
+    """That side sends on its queue pair, so late that no path may have delayed it."""
+    talk.wait(25_000, 60_000)
+    talk.push(0 if talk.reliable() else side, "send", 10, trouble=False)
+
+
 def pushed(talk, change, kind=None, size=None):
     begun(talk)
     packet = talk.chance.choice(talk.push(0, kind, size, trouble=False))

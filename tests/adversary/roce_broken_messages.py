@@ -162,8 +162,10 @@ def other_id(at):
 
 each("cm.comm-id", ("MRA of the REP", "REJ of the REP", "LAP", "APR"), other_id(BODY), ", own")
 each("cm.comm-id", ("MRA of the REQ", "MRA of the REP", "LAP", "APR"), other_id(BODY + 4), ", peer's")
-each("cm.transaction", ("MRA of the REQ", "MRA of the REP", "REJ of the REP", "SIDR_REP", "APR"),
+each("cm.transaction", ("MRA of the REQ", "MRA of the REP", "REJ of the REP", "SIDR_REP"),
      lambda talk, p: put(p, 8, struct.pack(">Q", talk.chance.randrange(2**64))))
+# Any other ID may be that of a LAP which the capture lacks.
+each("cm.transaction", ("APR",), lambda talk, p: put(p, 8, struct.pack(">Q", talk.transaction)))
 
 
 @row("cm.null-id:REQ")

@@ -5,7 +5,7 @@ import struct
 import roce_wire as w
 from roce_broken_again import plain, send
 from roce_broken_cm import CONNECTED, RELIABLE, row
-from roce_broken_data import begun, ended, next_soon
+from roce_broken_data import begun, ended, goes_on, next_soon
 from roce_talk import INITIATOR, RESPONDER
 
 BOTH = (w.RC, w.UC)  # in which the responder asks, too
@@ -181,6 +181,8 @@ def stray(code):
         ext, size = STRAY.get(code & 0x1F, (b"", 32))
         packet = talk.put(0, code, talk.qpn[1], talk.queues[0].psn, bytes(4 * (code & 0xE0 == w.XRC and code & 0x1F != 0x11)) + ext, bytes(size))
         packet.kind = "send_only"
+        if code & 0xE0 == w.UD:
+            goes_on(talk, 1)
         return ended(talk, packet)
     return play
 

@@ -493,7 +493,8 @@ class Talk:
         if self.chance.random() < 0.1:
             self.gsi(self.chance.choice((0, 1)), w.mad(None, 1, b"", mgmt_class=4, attribute=0x12), "PerfMgt")
         if self.chance.random() < 0.1:
-            self.alternate_path()
+            for _ in range(self.chance.choice((1, 1, 2, 3, 18))):
+                self.alternate_path()
         if self.chance.random() < 0.7:
             self.close()
         return None

@@ -111,6 +111,14 @@ std::optional<Side> sender_of(const wire::ib::CmMessage& message) {
   return std::nullopt;
 }
 
+/// Whether a LAP or APR is the first one with its transaction ID. A connection may change its alternate path often.
+bool CmExchange::begins_transaction(Side from, const CapturedCm& m) const {
+  const CmMessageType type = m.message.type();
+  if (type != CmMessageType::lap && type != CmMessageType::apr) return false;
+  const auto& those = type == CmMessageType::lap ? lap_transactions_ : apr_transactions_;
+  return !those[index_of(from)].has(m.message.transaction_id);
+}
+
 CmExchange::Sendings& CmExchange::sendings_of(CmMessageType type, Side from) {
   const auto at = static_cast<std::size_t>(type) - static_cast<std::size_t>(CmMessageType::req);
   return sendings_[std::min(at, sendings_.size() - 1)][index_of(from)];
@@ -139,7 +147,7 @@ bool CmExchange::message(Side from, const CapturedCm& m) {
     answered_ = answered_ || m.message.type() != CmMessageType::drep;
   }
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
-  if (before.count > 0 && (rej == nullptr || is_last_rej(from, *rej))) ++seen_.retries;
+  if (before.count > 0 && (rej == nullptr || is_last_rej(from, *rej)) && !begins_transaction(from, m)) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   if (from == Side::initiator && past_rep_.frame == 0 && follows_rep(m.message)) past_rep_ = m.ref;
   check_reserved(from, m);
@@ -419,7 +427,8 @@ void CmExchange::check_cma(Side from, const CapturedCm& m, std::uint64_t service
         fmt::format("'s {} for a service of RDMA IP CM: {}", to_string(m.message.type()), header.error().sentence()));
     return;
   }
-  if ((private_data[1] & 0x0F) != 0) {  // an anonymized capture masks the addresses then
+  // Anonymization masks a header that it cannot read, so its addresses are not compared.
+  if ((private_data[1] & 0x0F) != 0) {
     findings_.report(IbRule::cm_cma_header, m.ref.frame, from,
                      fmt::format("'s {} has reserved bits set in octet 1 of its header of RDMA IP CM (0x{:02x})",
                                  to_string(m.message.type()), private_data[1]));

@@ -87,6 +87,7 @@ class CmExchange {
   Sendings& sendings_of(wire::ib::CmMessageType type, Side from);
   static bool is_copy(const Sendings& s, const CapturedCm& m);
   static void count(Sendings& s, const CapturedCm& m);
+  bool begins_transaction(Side from, const CapturedCm& m) const;
 
   /// The sender of the REQ is the initiator. Without a REQ the sides are assumed. Then, if two messages contradict each
   /// other, it is not known which one is wrong.
@@ -146,23 +147,22 @@ class CmExchange {
     std::optional<Duration> shortest;
   };
   std::array<Mra, 2> mras_{};
-  /// Transaction IDs of the requests of one kind; the first `most` of them.
+  /// The different transaction IDs of messages of one kind; the first `most` of them.
   class Transactions {
    public:
     void add(std::uint64_t id) {
-      if (ids_.size() < most) ids_.push_back(id);
+      if (ids_.size() < most && !has(id)) ids_.push_back(id);
     }
-    /// Whether there was a request, and none with this ID.
-    bool lacks(std::uint64_t id) const {
-      return !ids_.empty() && std::find(ids_.begin(), ids_.end(), id) == ids_.end();
-    }
+    bool has(std::uint64_t id) const { return std::find(ids_.begin(), ids_.end(), id) != ids_.end(); }
+    /// Whether there was a message, and none with this ID. False if IDs may be missing here.
+    bool lacks(std::uint64_t id) const { return !ids_.empty() && ids_.size() < most && !has(id); }
     std::uint64_t last() const { return ids_.back(); }
 
    private:
     static constexpr std::size_t most = 16;
     std::vector<std::uint64_t> ids_;
   };
-  std::array<Transactions, 2> dreq_transactions_, lap_transactions_;  // by sender
+  std::array<Transactions, 2> dreq_transactions_, lap_transactions_, apr_transactions_;  // by sender
   /// A DREQ or LAP whose communication IDs were reported as wrong: its answer repeats them.
   struct WrongIds {
     std::uint64_t transaction = 0;

@@ -41,7 +41,10 @@ void CmExchange::check_transaction(Side from, const CapturedCm& m) {
       if (const auto& those = dreq_transactions_[index_of(other(from))]; those.lacks(told)) tell(those.last(), "DREQ");
       break;
     case CmMessageType::apr:
-      if (const auto& those = lap_transactions_[index_of(other(from))]; those.lacks(told)) tell(those.last(), "LAP");
+      // The LAP of an unknown ID may be missing, or captured later.
+      if (const auto& those = lap_transactions_[index_of(other(from))]; told == transaction_ && those.lacks(told))
+        tell(those.last(), "LAP");
+      apr_transactions_[index_of(from)].add(told);
       break;
     default: break;
   }

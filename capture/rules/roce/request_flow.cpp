@@ -380,7 +380,7 @@ void RequestFlow::settle_ahead(ExtendedPsn place, const RocePacket& p, const Flo
   const Side responder = other(requester_);
   if (a.of_psn)
     findings_.report(IbRule::ib_ack_unsent, a.ref.frame, responder,
-                     fmt::format(" acknowledged PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
+                     fmt::format(" answered PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
                                  to_string(requester_), psn_of(place), p.frame));
   else
     report_msn(a);

@@ -117,6 +117,7 @@ void RoceConnection::draw(Side from, const RocePacket& p, LadderEvent::Kind kind
 
 void RoceConnection::cm(Side from, const RocePacket& p, const CapturedCm& m) {
   seen(p.frame, p.at);
+  own_at_ = std::max(own_at_, p.at);
   has_cm_ = true;
   check_by_itself(from, p);
   const bool fresh = settle_guesses(from, m);
@@ -243,20 +244,16 @@ bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
   const std::uint32_t psn = p.packet.bth.psn;
   const RequestFlow& flow = *flows_[index_of(from)];
   const IbQp qp = qp_of(p.service());
-  const FrameRef left = exchange_.left(from);
-  const bool ended = left.frame != 0 && p.at - left.at >= paths_apart;
-  if (seen_->qp != IbQp::unknown && qp != IbQp::unknown && qp != seen_->qp) {
-    const bool live = set_up_seen() && !ended && p.at - last_at_ < another_use_after;
-    return !has_cm_ || (!live && (ended || !flow.is_near(psn)));
-  }
+  if (seen_->qp != IbQp::unknown && qp != IbQp::unknown && qp != seen_->qp) return !has_cm_ || !is_live(p.at);
   if (qp == IbQp::ud || wire::ib::rule_of(p.packet.bth.opcode).response) return false;
   if (!has_cm_) return flow.far(psn);
-  if (ended) return !flow.goes_on(psn) && (flow.empty() || flow.far(psn));
-  return flow.far(psn) && p.at - last_at_ >= another_use_after;
+  const FrameRef left = exchange_.left(from);
+  if (left.frame != 0 && p.at - left.at >= paths_apart) return !flow.goes_on(psn) && (flow.empty() || flow.far(psn));
+  return flow.far(psn) && p.at - own_at_ >= another_use_after;
 }
 
 bool RoceConnection::is_live(Instant at) const {
-  return seen_->qp != IbQp::ud && set_up_seen() && !exchange_.ended() && at - last_at_ < another_use_after;
+  return seen_->qp != IbQp::ud && set_up_seen() && !exchange_.ended() && at - own_at_ < another_use_after;
 }
 
 bool RoceConnection::may_have(Side from, const RocePacket& p) const {
@@ -310,10 +307,37 @@ void RoceConnection::check_late_ack(Side from, const RocePacket& p) {
 void RoceConnection::check_target(Side from, const RocePacket& p) {
   if (seen_->qp != IbQp::xrc || from != Side::responder || exchange_.req() == nullptr || guessed_[0] || guessed_[1])
     return;
-  if (std::exchange(told_target_, true)) return;
+  if (std::exchange(reported_target_, true)) return;
   findings_.report(IbRule::ib_target_request, p.frame, from,
                    fmt::format(" sent {} from its target queue pair, which sends no requests",
                                with_article(wire::ib::opcode_text(p.packet.bth.opcode))));
+}
+
+// IBA §9.6: an opcode of another service. The next PSN shows that it is one of the connection's packets. A datagram, or
+// another PSN, may belong to a new use of the queue pair, if the capture lacks the end of this one: settle_stray().
+void RoceConnection::other_service(Side from, const RocePacket& p) {
+  const std::string opcode = wire::ib::opcode_text(p.packet.bth.opcode);
+  const std::uint32_t psn = p.packet.bth.psn;
+  const RequestFlow& flow = *flows_[index_of(from)];
+  const bool own = p.service() != Service::ud && flow.is_near(psn, seen_->ends[index_of(from)].starting_psn);
+  std::string text = fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode),
+                                 !has_cm_ || flow.is_near(psn) ? "" : "live ", to_string(seen_->qp));
+  if (!has_cm_ || own)
+    findings_.report(IbRule::ib_service, p.frame, from, text);
+  else if (!strays_[index_of(from)] && !reported_stray_[index_of(from)])
+    strays_[index_of(from)] = Stray{{p.frame, p.at}, std::move(text)};
+  draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
+}
+
+// The owner of the queue pair goes on with the connection, which therefore was live when the stray packet arrived.
+void RoceConnection::settle_stray(Side from, const RocePacket& p) {
+  std::optional<Stray>& stray = strays_[index_of(other(from))];
+  if (!stray || p.at - stray->ref.at < paths_apart) return;
+  const Side requester = wire::ib::rule_of(p.packet.bth.opcode).response ? other(from) : from;
+  if (!flows_[index_of(requester)]->is_near(p.packet.bth.psn, seen_->ends[index_of(requester)].starting_psn)) return;
+  findings_.report(IbRule::ib_service, stray->ref.frame, other(from), stray->text);
+  reported_stray_[index_of(other(from))] = true;
+  stray.reset();
 }
 
 /// IBA §9.6: why the receiver drops this request without an answer; empty: it need not.
@@ -342,6 +366,7 @@ void RoceConnection::note_request(Side from, const RocePacket& p) {
 
 void RoceConnection::data(Side from, const RocePacket& p) {
   seen(p.frame, p.at);
+  if (seen_->qp == IbQp::unknown || qp_of(p.service()) == seen_->qp) own_at_ = std::max(own_at_, p.at);
   ++seen_->ends[index_of(from)].packets;
   if (udp_port_ == 0) udp_port_ = p.network.source_port;
   const auto opcode = [&p] {
@@ -369,14 +394,8 @@ void RoceConnection::data(Side from, const RocePacket& p) {
     return;
   }
   if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
-  if (qp_of(p.service()) != seen_->qp) {
-    findings_.report(IbRule::ib_service, p.frame, from,
-                     fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode()),
-                                 !has_cm_ || flows_[index_of(from)]->is_near(p.packet.bth.psn) ? "" : "live ",
-                                 to_string(seen_->qp)));
-    draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
-    return;
-  }
+  if (qp_of(p.service()) != seen_->qp) return other_service(from, p);
+  settle_stray(from, p);
   check_ends(from, p);
   counts_[index_of(from)].octets += p.packet.payload.size();
   RequestFlow& flow = *flows_[index_of(rule.response ? other(from) : from)];

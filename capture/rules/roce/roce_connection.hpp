@@ -56,9 +56,9 @@ class RoceConnection {
   bool set_up_seen() const;
   /// The packet belongs to another use of these queue pairs.
   bool is_of_another(Side from, const RocePacket& p) const;
-  /// The packet is consistent with the REQ and REP, so it may belong to this connection.
-  /// A set-up connection that has not ended, and whose last packet is not long ago.
+  /// A set-up connection that has not ended, and whose last packet of its own service is not long ago.
   bool is_live(Instant at) const;
+  /// The packet is consistent with the REQ and REP, so it may belong to this connection.
   bool may_have(Side from, const RocePacket& p) const;
   /// Only late packets are expected.
   bool over() const { return exchange_.over() && !(seen_->sidr && !seen_->reject); }
@@ -88,6 +88,8 @@ class RoceConnection {
   FlowTerms terms_of(Side requester) const;
   void check_order(Side from, const RocePacket& p);
   void check_late_ack(Side from, const RocePacket& p);
+  void other_service(Side from, const RocePacket& p);
+  void settle_stray(Side from, const RocePacket& p);
   void check_target(Side from, const RocePacket& p);
   std::string_view reason_to_drop(Side from, const RocePacket& p) const;
   void note_request(Side from, const RocePacket& p);
@@ -119,11 +121,19 @@ class RoceConnection {
   };
   static constexpr std::size_t icrc_pending_max = 16;
   std::array<Icrc, 2> icrcs_{};
-  std::array<bool, 2> guessed_{};  // the side's QPN is assumed
+  /// The first packet of another service, until later packets show whether the connection had ended.
+  struct Stray {
+    FrameRef ref;
+    std::string text;
+  };
+  std::array<std::optional<Stray>, 2> strays_;  // by sender
+  std::array<bool, 2> reported_stray_{};        // by sender
+  std::array<bool, 2> guessed_{};               // the side's QPN is assumed
   std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
+  Instant own_at_{};  // of the last CM message, or packet of the connection's service
   std::uint16_t udp_port_ = 0;
-  bool has_cm_ = false, told_late_ = false, told_late_ack_ = false, told_target_ = false;
+  bool has_cm_ = false, told_late_ = false, told_late_ack_ = false, reported_target_ = false;
 };
 
 }  // namespace parley::capture

@@ -56,9 +56,9 @@ class RoceTalk {
     frames.push_back(std::move(f));
     return frames.size();
   }
-  std::size_t cm(unsigned from, wire::ib::CmBody body, Duration later = 100us) {
+  std::size_t cm(unsigned from, wire::ib::CmBody body, Duration later = 100us, std::uint64_t transaction = 9) {
     Bytes mad(PARLEY_IB_MAD_LEN);
-    wire::ib::CmMessage{.transaction_id = 9, .body = std::move(body)}.emit(mad);
+    wire::ib::CmMessage{.transaction_id = transaction, .body = std::move(body)}.emit(mad);
     wire::ib::Packet p;
     p.bth.opcode = wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only);
     p.bth.dest_qpn = PARLEY_IB_GSI_QPN;
@@ -114,6 +114,14 @@ class RoceTalk {
   static wire::ib::CmRtu rtu() { return {.local_comm_id = 0xAAAA, .remote_comm_id = 0xBBBB}; }
   static wire::ib::CmDreq dreq() { return {.local_comm_id = 0xAAAA, .remote_comm_id = 0xBBBB, .remote_qpn = qpns[1]}; }
   static wire::ib::CmDrep drep() { return {.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA}; }
+  wire::ib::CmLap lap() const {
+    wire::ib::CmLap l{.local_comm_id = 0xAAAA, .remote_comm_id = 0xBBBB, .remote_qpn = qpns[1]};
+    l.remote_cm_response_timeout = 20;
+    l.alternate.local_gid = gid(0);
+    l.alternate.remote_gid = gid(1);
+    return l;
+  }
+  static wire::ib::CmApr apr() { return {.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA}; }
   static wire::ib::CmRej rej(unsigned from, wire::ib::CmSubject about, wire::ib::CmReject reason) {
     return {.local_comm_id = from == 0 ? 0xAAAAu : 0,
             .remote_comm_id = from == 0 ? 0xBBBBu : 0xAAAA,

@@ -51,18 +51,31 @@ TEST(CaptureRoceRequests, AFirstThatIsCapturedLateIsHeldToWhatFollows) {
 TEST(CaptureRoceRequests, ARequestThatMustBeDroppedIsNotAcknowledged) {
   RoceTalk t = after_a_send();
   wire::ib::Packet foreign = t.packet(0, Operation::send_only, first_psn + 1);
+  const Bytes payload(8, 0x5A);
+  foreign.payload = payload;
   foreign.bth.p_key = 0x1234;
   t.put(0, foreign);
   RoceTalk repeated = t;
   t.ack(1, first_psn + 1, 2);
-  EXPECT_EQ(keys_of(test::analyse(t.frames)), "");
+  EXPECT_EQ(keys_of(test::analyse(t.frames)),
+            "error ib.p-key frame 5 initiator; warning ib.ack-dropped frame 6 responder");
   repeated.data(0, Operation::send_only, first_psn + 1, 8, std::chrono::milliseconds(1));
   repeated.ack(1, first_psn + 1, 2);
   const FileReport r = test::analyse(repeated.frames);
-  EXPECT_EQ(keys_of(r), "");
+  EXPECT_EQ(keys_of(r), "error ib.p-key frame 5 initiator");
+}
+
+// Several interfaces in one file: the later frame may have the earlier time.
+TEST(CaptureRoceRequests, AConnectionBeginsAndEndsAtItsEarliestAndLatestTime) {
+  RoceTalk t = after_a_send();
+  t.data(0, Operation::send_only, first_psn + 1);
+  const Instant begin = t.frames.front().at - std::chrono::milliseconds(1), end = t.frames.back().at;
+  t.ack(1, first_psn + 1, 2);
+  t.frames.back().at = begin;
+  const FileReport r = test::analyse(t.frames);
   ASSERT_EQ(r.connections.size(), 1U);
-  EXPECT_EQ(r.connections[0].first_at, repeated.frames.front().at);
-  EXPECT_EQ(r.connections[0].last_at, repeated.frames.back().at);
+  EXPECT_EQ(r.connections[0].first_at, begin);
+  EXPECT_EQ(r.connections[0].last_at, end);
 }
 
 // One packet with a wrong length is told once; what all of them hold is not told beside it.
