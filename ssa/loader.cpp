@@ -147,8 +147,9 @@ Result<void> Loader::check_newest() const {
   if (options_.newest == Epoch{}) return {};
   const EpochOrder order = compare(epoch_, options_.newest);
   if (order == EpochOrder::newer)
-    return fail(Errc::wrong_state, "the parent's database has the counter {a}, and the master's newest has {b}",
-                epoch_.counter, options_.newest.counter);
+    return fail(Errc::wrong_state,
+                "the parent's database has the counter {a}, and the newest that is announced has {b}", epoch_.counter,
+                options_.newest.counter);
   if (order == EpochOrder::unrelated)
     return fail(Errc::wrong_state, "the parent's database is of incarnation {a}, and the master's of {b}",
                 epoch_.incarnation, options_.newest.incarnation);

@@ -11,8 +11,8 @@ namespace parley::ssa {
 
 struct LoadOptions {
   std::size_t octets_max = std::size_t{1} << 30;  ///< of the whole database; a larger one is refused before it is read
-  /// The epoch of the master's newest version, as SsaParent has it. The loader refuses a stream with a newer epoch or of
-  /// another master. {0, 0}: the loader believes the epoch of the stream.
+  /// The epoch of the event new_epoch (ssa/node/node.hpp): the newest that a parent has named within the incarnation of the
+  /// master. The loader refuses a stream with a newer epoch or of another master. {0, 0}: it believes the stream's epoch.
   Epoch newest;
 };
 
@@ -24,8 +24,8 @@ class Loader {
 
   /// Takes the next octets of the stream, cut anywhere. True: take() has the new snapshot. Errors, after which the loader
   /// returns the same error for ever: crc_mismatch; malformed; extra_octets (after the end); no_space (octets_max);
-  /// wrong_state (the stream is a delta to a version that the node does not have, older than the node's version, or newer
-  /// than the master's).
+  /// wrong_state (the stream is a delta to a version that the node does not have, or older than the node's version, or newer
+  /// than LoadOptions::newest).
   Result<bool> feed(ConstBytes octets);
   /// The new snapshot; null before feed() returned true.
   SnapshotPtr take() { return std::move(loaded_); }

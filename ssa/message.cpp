@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mad/serve.hpp"
+
 namespace parley::ssa {
 
 namespace {
@@ -101,13 +103,15 @@ Result<Message> parse_as(ConstBytes body, Message message) {
   return message;
 }
 
-/// The method of the request that an answer of this method is to; a GetResp is to a Get or to a Set.
+/// Whether the attribute has this method, or a request to which this method is the answer.
 bool fits(StructureId structure, Method method) {
   const auto number = static_cast<std::uint8_t>(method);
   if ((number & PARLEY_IB_MAD_RESPONSE) == 0) return is_legal(structure, MgmtClass::ssa, method);
-  const auto request = static_cast<Method>(number & ~std::uint8_t{PARLEY_IB_MAD_RESPONSE});
-  return is_legal(structure, MgmtClass::ssa, request) ||
-         (method == Method::get_resp && is_legal(structure, MgmtClass::ssa, Method::set));
+#define PARLEY_X(name, value, text) \
+  if (is_legal(structure, MgmtClass::ssa, Method::name) && mad::response_to(Method::name) == method) return true;
+  PARLEY_MAD_METHODS(PARLEY_X)
+#undef PARLEY_X
+  return false;
 }
 
 }  // namespace
@@ -124,7 +128,8 @@ Result<Message> parse_message(ConstBytes mad) {
       header->get(MadHeader::mgmt_class) != MgmtClass::ssa || header->get(MadHeader::class_version) != facts.version)
     return fail(Errc::malformed, "the datagram is of class {a}, version {b}",
                 static_cast<std::int64_t>(header->get(MadHeader::mgmt_class)), header->get(MadHeader::class_version));
-  Message message{header->get(MadHeader::method), false, 0, header->get(MadHeader::transaction_id), {}};
+  Message message{
+      header->get(MadHeader::method), false, 0, static_cast<std::uint32_t>(header->get(MadHeader::transaction_id)), {}};
   message.is_answer = (static_cast<std::uint8_t>(message.method) & PARLEY_IB_MAD_RESPONSE) != 0;
   if (message.is_answer) message.status = header->get(MadHeader::status);
   const std::uint16_t attribute = header->get(MadHeader::attribute_id);

@@ -26,8 +26,8 @@ using Body = std::variant<wire::mad::SsaHello, wire::mad::SsaParent, wire::mad::
 struct Message {
   wire::mad::Method method{};
   bool is_answer = false;
-  std::uint16_t status = 0;  ///< of an answer; not 0: `body` is what the request had
-  std::uint64_t transaction_id = 0;
+  std::uint16_t status = 0;          ///< of an answer; not 0: `body` is what the request had
+  std::uint32_t transaction_id = 0;  ///< the lower half of the field: drivers (umad) use the upper one themselves
   Body body;
 };
 

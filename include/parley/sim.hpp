@@ -442,8 +442,8 @@ class World {
   /// An action of a host at rule.from + rule.delay: crash, restart, pause, resume, end_process, stop_process,
   /// continue_process. All others need a link.
   Checked<void> add_fault(const FaultRule& host_rule);
-  /// For all hosts. Before the first step.
-  void set_neighbours(Neighbours neighbours);
+  /// For all hosts. Before the first step, else an error.
+  Checked<void> set_neighbours(Neighbours neighbours);
   void set_tap(Tap* tap);  ///< not owned
   /// Bit i drops the i-th frame (from 0) with a message of this layer that a host, not a switch, sends from now on. All
   /// other frames pass. Frames without such a message are not counted, which by default are ARP and neighbour discovery.

@@ -299,7 +299,11 @@ void World::set_drop_mask(std::uint64_t mask, Layer layer) {
 Instant World::now() const { return impl_->engine.now(); }
 Rng& World::rng() { return impl_->work_rng; }
 
-void World::set_neighbours(Neighbours neighbours) { impl_->neighbours = neighbours; }
+Checked<void> World::set_neighbours(Neighbours neighbours) {
+  if (impl_->started) return tl::unexpected(std::string("neighbours: the world runs already"));
+  impl_->neighbours = neighbours;
+  return {};
+}
 
 /// `trunks`: by node, the links of a switch to other switches. The switches of a segment form a tree.
 void World::Impl::teach_switches(LinkId link, std::uint8_t end, const wire::Mac& mac,

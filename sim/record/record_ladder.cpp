@@ -339,6 +339,7 @@ void LadderTap::Impl::add_facts(const RunReport* report, draw::Ladder& ladder) c
     const std::string_view bound = report->end == RunEnd::time_bound       ? "stopped at its bound of time"
                                    : report->end == RunEnd::event_bound    ? "stopped at its bound of events"
                                    : report->end == RunEnd::converge_bound ? "stopped at its bound of convergence"
+                                   : report->end == RunEnd::exhausted      ? "stopped when its event queue was full"
                                    : report->end == RunEnd::stopped        ? "stopped from outside"
                                                                            : "";
     std::string result = report->passed() ? "passed" : "failed";

@@ -15,6 +15,7 @@
 #include "sim/check/expectation.hpp"
 #include "sim/check/faults.hpp"
 #include "sim/check/settlement.hpp"
+#include "sim/net/engine.hpp"
 #include "sim/run/run_watch.hpp"
 #include "sim/run/run_world.hpp"
 
@@ -132,7 +133,7 @@ class Run {
     report_.end = RunEnd::settled;
     for (std::uint64_t events = 0;; ++events) {
       if (events > 0 && workload_.quiet() && workload_.settled()) return;
-      if (events >= report_.bounds.events) return stop(RunEnd::event_bound);
+      if (events >= *report_.bounds.events) return stop(RunEnd::event_bound);
       if (!world_.step(end)) return nothing_happens();
       if (world_.now() > convergence_->deadline(workload_.last_intent())) {
         (void)convergence_->overdue(world_.now(), workload_.last_intent(), workload_.pending(pending_max), judge_);
@@ -147,11 +148,8 @@ class Run {
   /// No event is pending within the time limit. If there is none at all, hosts that are down need not be awaited.
   void nothing_happens() {
     if (world_.counters().exhausted) {
-      judge_.add("bounds", world_.now(), {},
-                 fmt::format("the world takes no further step: {} events are pending, the most that it holds; write "
-                             "neighbours = \"known\", or fewer hosts, or connections further apart (interval)",
-                             world_.counters().events_pending));
-      return stop(RunEnd::event_bound);
+      judge_.add("bounds", world_.now(), {}, exhausted_text(scenario_.neighbours));
+      return stop(RunEnd::exhausted);
     }
     if (world_.counters().events_pending == 0) workload_.nothing_left();
     if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
@@ -301,6 +299,13 @@ std::string connections_text(const RunReport& report) {
   for (const GroupOutcome& group : report.groups) (group.sends ? sent : received) += group.datagrams;
   if (report.groups.empty()) return text;
   return text + fmt::format("{}{} sent to groups, {} received", text.empty() ? "" : ", ", sent, received);
+}
+
+std::string exhausted_text(Neighbours neighbours) {
+  return fmt::format(
+      "the world takes no further step: it holds at most {} entries of pending events; write {}fewer hosts, or "
+      "connections further apart (interval)",
+      Engine::events_max, neighbours == Neighbours::known ? "" : "neighbours = \"known\", or ");
 }
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options) {

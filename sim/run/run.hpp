@@ -32,6 +32,7 @@ enum class RunEnd : std::uint8_t {
   event_bound,
   converge_bound,  ///< not settled in ScenarioBounds::converge after the last fault
   stopped,
+  exhausted,  ///< more events were pending than the world holds (WorldCounters::exhausted); no bound of the scenario
 };
 
 /// One attempt at a connection, as both ends saw it.
@@ -82,6 +83,9 @@ struct RunReport {
   std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< totals of all hosts (HostCounters)
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
+
+/// Why a world is exhausted, and what to change in a scenario with such neighbours.
+std::string exhausted_text(Neighbours neighbours);
 
 /// "2 established, 1 failed"; empty if there was no connection.
 std::string connections_text(const RunReport& report);

@@ -64,7 +64,7 @@ Checked<void> build_world(const Scenario& scenario, World& world, const TraceOf&
     if (!id) return tl::unexpected(id.error());
     links[link.name.empty() ? link.ends[0] + "-" + link.ends[1] : link.name] = *id;
   }
-  world.set_neighbours(scenario.neighbours);
+  if (auto set = world.set_neighbours(scenario.neighbours); !set) return set;
   std::uint32_t number = 0;
   for (const ScenarioFault& fault : scenario.faults)
     if (auto added = add_fault(fault, ++number, *nodes, links, world); !added) return added;

@@ -154,7 +154,7 @@ class Storm {
       apps_.push_back(std::make_unique<StormApp>(*this, world_.host(i), i));
       world_.host(i).set_app(apps_.back().get());
     }
-    world_.set_neighbours(options_.neighbours);
+    if (auto set = world_.set_neighbours(options_.neighbours); !set) return set;
     if (options_.tap != nullptr) world_.set_tap(options_.tap);
     return {};
   }

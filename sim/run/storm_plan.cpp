@@ -4,8 +4,14 @@
 namespace parley::sim {
 
 StormPlan::StormPlan(const StormOptions& options)
-    : ppn_(options.ppn), processes_(options.nodes * options.ppn), pattern_(options.pattern) {
-  sample_ = pattern_ == StormPattern::alltoall && options.sample < half() ? options.sample : 0;
+    : nodes_(options.nodes), ppn_(options.ppn), processes_(options.nodes * options.ppn), pattern_(options.pattern) {
+  sample_ = pattern_ == StormPattern::alltoall && options.sample <= sample_max() ? options.sample : 0;
+}
+
+/// How many targets each process can have if each pair occurs once: the processes of the next nodes, up to half of the
+/// circle. Two opposite nodes share the pairs of their processes.
+std::uint32_t StormPlan::sample_max() const {
+  return ppn_ * ((nodes_ - 1) / 2) + (nodes_ % 2 == 0 ? (ppn_ - 1) / 2 : 0);
 }
 
 /// alltoall: every process connects to the half of the others that follow it on the circle, so that each unordered pair
@@ -16,11 +22,12 @@ std::uint32_t StormPlan::reach(std::uint32_t process) const {
   return processes_ % 2 == 0 && process < processes_ / 2 ? half() + 1 : half();
 }
 
-/// From a process to its target on the circle, for the target number `cursor` (from 1). A sample is evenly spread over
-/// the half circle.
-std::uint32_t StormPlan::distance(std::uint32_t cursor) const {
-  if (sample_ == 0) return cursor;
-  return 1 + static_cast<std::uint32_t>(std::uint64_t{cursor - 1} * half() / sample_);
+/// Target number `cursor` (from 1) of a sample, which is evenly spread over those that sample_max() counts.
+std::uint32_t StormPlan::sampled(std::uint32_t process, std::uint32_t cursor) const {
+  const auto at = static_cast<std::uint32_t>(std::uint64_t{cursor - 1} * sample_max() / sample_);
+  const std::uint32_t distance = 1 + at / ppn_;  // in nodes
+  const std::uint32_t shift = at % ppn_ + (nodes_ % 2 == 0 && distance == nodes_ / 2 ? 1 : 0);
+  return (node_of(process) + distance) % nodes_ * ppn_ + (process % ppn_ + shift) % ppn_;
 }
 
 std::optional<std::uint32_t> StormPlan::next(std::uint32_t process, std::uint32_t& cursor) const {
@@ -29,7 +36,8 @@ std::optional<std::uint32_t> StormPlan::next(std::uint32_t process, std::uint32_
     const std::uint32_t target =
         pattern_ == StormPattern::incast
             ? 0
-            : static_cast<std::uint32_t>((std::uint64_t{process} + distance(cursor)) % processes_);
+            : (sample_ != 0 ? sampled(process, cursor)
+                            : static_cast<std::uint32_t>((std::uint64_t{process} + cursor) % processes_));
     if (node_of(target) != node_of(process)) return target;
   }
   return std::nullopt;
@@ -39,11 +47,7 @@ std::uint64_t StormPlan::wanted() const {
   const std::uint64_t p = processes_, n = p / ppn_;
   switch (pattern_) {
     case StormPattern::alltoall:
-      if (sample_ != 0) {
-        std::uint64_t same_node = 0;  // of the processes of one node
-        for (std::uint32_t i = 1; i <= sample_ && distance(i) < ppn_; ++i) same_node += ppn_ - distance(i);
-        return p * sample_ - n * same_node;
-      }
+      if (sample_ != 0) return p * sample_;
       return p * (p - 1) / 2 - n * (std::uint64_t{ppn_} * (ppn_ - 1) / 2);
     case StormPattern::ring: return n;  // from the last process of each node to the first of the next
     case StormPattern::incast: return p - ppn_;

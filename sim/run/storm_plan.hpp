@@ -22,8 +22,9 @@ class StormPlan {
  private:
   std::uint32_t half() const { return (processes_ - 1) / 2; }
   std::uint32_t reach(std::uint32_t process) const;
-  std::uint32_t distance(std::uint32_t cursor) const;
-  std::uint32_t ppn_, processes_;
+  std::uint32_t sample_max() const;
+  std::uint32_t sampled(std::uint32_t process, std::uint32_t cursor) const;
+  std::uint32_t nodes_, ppn_, processes_;
   std::uint32_t sample_;  // 0: none
   StormPattern pattern_;
 };

@@ -161,13 +161,13 @@ struct ScenarioFault {
 
 /// Bounds that can be set. Invariants that always hold need no key.
 struct ScenarioBounds {
-  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that takes longer has failed
-  std::uint64_t events = 50'000'000;
+  Duration time = std::chrono::seconds(120);     ///< of virtual time; a run that takes longer has failed
+  std::optional<std::uint64_t> events{};         ///< none: a number that grows with the scenario (bounds_of)
   Duration converge = std::chrono::seconds(60);  ///< after the last fault has healed, everything must settle within
                                                  ///< this time
   std::size_t send_queue = 1 << 20;              ///< octets of one TCP connection, buffered and in flight
   std::size_t reassembly = 1 << 20;
-  std::size_t frames = 1 << 20;  ///< in flight in the whole world
+  std::optional<std::size_t> frames{};  ///< in flight in the whole world; none: as of events
   bool fence = true;  ///< the responder is silent before the first FPDU (RFC 5044 §7.1.2 rule 4); off for quirks
 };
 
@@ -187,7 +187,9 @@ struct Scenario {
   ScenarioBounds bounds{};
 };
 
-/// The bounds of a run: `events` and `frames` grow with the hosts and connections unless they differ from their defaults.
+/// Hosts of a scenario that may discover each other without bounds of its own.
+inline constexpr std::size_t discovered_hosts_max = 4096;
+/// The bounds of a run: `events` and `frames` grow with the hosts and connections unless the scenario sets them.
 ScenarioBounds bounds_of(const Scenario& scenario);
 
 /// "file:line: key 'conect' is unknown; did you mean 'connect'?"

@@ -27,7 +27,8 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
-Checker::Checker(const Scenario& scenario, const UncheckedParts& unchecked) : s_(scenario), unchecked_(unchecked) {
+Checker::Checker(const Scenario& scenario, const UncheckedParts& unchecked, const SectionOrigins& origins)
+    : s_(scenario), unchecked_(unchecked), origins_(origins) {
   for (std::size_t i = 0; i < s_.hosts.size(); ++i) nodes_.emplace(s_.hosts[i].name, i);
   for (std::size_t i = 0; i < s_.links.size(); ++i) links_.emplace(name_of(s_.links[i]), i);
   index();
@@ -39,12 +40,30 @@ void Checker::index() {
   for (std::size_t i = 0; i < s_.listens.size(); ++i) listens_of_[s_.listens[i].host].push_back(i);
 }
 
+std::string host_name_taken(std::string_view name) {
+  return fmt::format("name: '{}' is taken already; every host and switch needs its own", name);
+}
+
+std::string link_name_taken(std::string_view name) {
+  return fmt::format("name: a link is called '{}' already; give this one another name", name);
+}
+
 std::string Checker::name_of(const ScenarioLink& link) {
   return link.name.empty() ? default_link_name(link) : link.name;
 }
 
 void Checker::add(Section section, std::size_t index, std::string_view key, std::string text) {
-  if (problems_.size() < findings_max) problems_.push_back({section, index, std::string(key), std::move(text)});
+  if (problems_.size() == findings_max || repeats(section, index, key)) return;
+  if (const auto& origins = origins_[static_cast<std::size_t>(section)]; index < origins.size())
+    reported_.try_emplace({section, origins[index], std::string(key)}, index);
+  problems_.push_back({section, index, std::string(key), std::move(text)});
+}
+
+bool Checker::repeats(Section section, std::size_t index, std::string_view key) const {
+  const auto& origins = origins_[static_cast<std::size_t>(section)];
+  if (index >= origins.size()) return false;
+  const auto found = reported_.find({section, origins[index], std::string(key)});
+  return found != reported_.end() && found->second != index;
 }
 
 const ScenarioHost* Checker::node(std::string_view name) const {
@@ -68,7 +87,7 @@ const ScenarioHost* Checker::expect_host(Section section, std::size_t index, std
     return nullptr;
   }
   const ScenarioHost* host = node(name);
-  if (host == nullptr && !unchecked_.hosts)
+  if (host == nullptr && !unchecked_.hosts && !repeats(section, index, key))
     add(section, index, key, fmt::format("{}: {}", key, unknown("host", name, false)));
   if (host == nullptr) return nullptr;
   if (!host->is_switch) return host;
@@ -83,10 +102,18 @@ void Checker::check_bounds() {
   };
   must(b.time > Duration{}, "time", "a run of no time ends before it began: write a time above 0s, as \"120s\"");
   must(b.converge > Duration{}, "converge", "write a time above 0s, as \"60s\"");
-  must(b.events > 0, "events", "write a number above 0");
+  must(b.events != 0, "events", "write a number above 0");
   must(b.send_queue > 0, "send_queue", "write a size above 0B");
   must(b.reassembly > 0, "reassembly", "write a size above 0B");
-  must(b.frames > 0, "frames", "write a number above 0");
+  must(b.frames != 0, "frames", "write a number above 0");
+  const auto hosts = std::count_if(s_.hosts.begin(), s_.hosts.end(), [](const auto& host) { return !host.is_switch; });
+  if (s_.neighbours == Neighbours::discovered && static_cast<std::size_t>(hosts) > discovered_hosts_max &&
+      !(b.events && b.frames))
+    add(Section::scenario, 0, "neighbours",
+        fmt::format(
+            "neighbours: the cost of discovery grows with the square of the hosts, and {} are more than {}: write "
+            "neighbours = \"known\" at the top of the file, or events and frames in [bounds]",
+            hosts, discovered_hosts_max));
   if (s_.connects.empty() && s_.sends.empty())
     add(Section::scenario, 0, "", "nothing happens here: add a [[connect]], or a [[send]] to a multicast group");
 }
@@ -103,8 +130,7 @@ void Checker::check_hosts() {
           fmt::format("name: '{}' is not a name: use up to {} letters, digits, '.', '_' and '-'",
                       host.name.substr(0, name_max), name_max));
     else if (!host.name.empty() && !names.insert(host.name).second)
-      add(Section::host, i, "name",
-          fmt::format("name: '{}' is taken already; every host and switch needs its own", host.name));
+      add(Section::host, i, "name", host_name_taken(host.name));
     if (!host.is_switch) check_host(i);
     if (!host.is_switch) check_nics(i);
     if (!host.is_switch && engine_of(host) == NicEngine::roce) check_hca(i);
@@ -145,13 +171,11 @@ void Checker::check_links() {
     const bool has_ends = !link.ends[0].empty() && !link.ends[1].empty();
     if (!has_ends) add_problem("ends", "ends are missing: add ends = [\"a\", \"b\"]");
     for (const std::string& end : link.ends)
-      if (has_ends && node(end) == nullptr && !unchecked_.hosts)
+      if (has_ends && node(end) == nullptr && !unchecked_.hosts && !repeats(Section::link, i, "ends"))
         add_problem("ends", fmt::format("ends: {}", unknown("host or switch", end, true)));
     if (has_ends && link.ends[0] == link.ends[1])
       add_problem("ends", fmt::format("ends: '{}' is linked to itself; a link joins two", link.ends[0]));
-    if (has_ends && !names.insert(name_of(link)).second)
-      add_problem("name",
-                  fmt::format("name: a link is called '{}' already; give this one another name", name_of(link)));
+    if (has_ends && !names.insert(name_of(link)).second) add_problem("name", link_name_taken(name_of(link)));
     if (!is_name(name_of(link)) && !link.name.empty())
       add_problem("name", fmt::format("name: '{}' is not a name: use letters, digits, '.', '_' and '-'",
                                       link.name.substr(0, name_max)));
@@ -248,8 +272,9 @@ std::vector<ScenarioProblem> Checker::run() {
   return std::move(problems_);
 }
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked) {
-  return Checker(scenario, unchecked).run();
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked,
+                                         const SectionOrigins& origins) {
+  return Checker(scenario, unchecked, origins).run();
 }
 
 std::vector<ScenarioError> check_scenario(const Scenario& scenario) {

@@ -2,7 +2,9 @@
 // The checks of a scenario, before their findings are assigned to lines: parse_scenario knows the line of each key; a
 // scenario built in code has none.
 #pragma once
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/scenario/scenario.hpp"
@@ -18,6 +20,10 @@ struct ScenarioProblem {
   std::string text;
 };
 
+/// By Section: for each element of the scenario's vector the index of the table in the file that made it. Empty: each
+/// table made one element.
+using SectionOrigins = std::array<std::vector<std::size_t>, 10>;
+
 /// What cannot be checked because a required key was not read.
 struct UncheckedParts {
   bool hosts = false;    ///< a host or switch whose name is not known
@@ -28,6 +34,12 @@ struct UncheckedParts {
   bool listens = false;  ///< a listener whose address or port is not known
 };
 
-std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked);
+/// At most 1,000 problems. If one table made several elements, the problems of a key are those of the first element that
+/// has any.
+std::vector<ScenarioProblem> find_faults(const Scenario& scenario, const UncheckedParts& unchecked,
+                                         const SectionOrigins& origins = {});
+
+std::string host_name_taken(std::string_view name);
+std::string link_name_taken(std::string_view name);
 
 }  // namespace parley::sim

@@ -123,12 +123,12 @@ void Checker::check_listen_mpa(std::size_t i) {
 
 void Checker::check_connects() {
   std::uint64_t total = 0;
-  bool told = false;
+  bool reported = false;
   for (std::size_t i = 0; i < s_.connects.size(); ++i) {
     check_connect(i);
     total += s_.connects[i].count;
-    if (total <= connections_max || told) continue;
-    told = true;
+    if (total <= connections_max || reported) continue;
+    reported = true;
     add(Section::connect, i, "count",
         fmt::format("count: {} connections up to here, at most {} in one scenario", total, connections_max));
   }
@@ -246,10 +246,11 @@ void Checker::check_amounts(std::size_t i) {
 }
 
 void Checker::check_faults() {
-  std::map<std::string, std::size_t> rules;
+  std::map<std::string, std::size_t> rules;  // by link
   for (std::size_t i = 0; i < s_.faults.size(); ++i) {
     check_fault(i);
-    if (++rules[s_.faults[i].link] == FaultInjector::rules_max + 1)
+    const std::string& link = s_.faults[i].link;
+    if (!link.empty() && ++rules[link] == FaultInjector::rules_max + 1)
       add(Section::fault, i, "link", fmt::format("link: more than {} faults of one link", FaultInjector::rules_max));
   }
 }
@@ -272,7 +273,7 @@ void Checker::check_fault_place(std::size_t i) {
   }
   const auto found = links_.find(fault.link);
   if (found == links_.end()) {
-    if (unchecked_.links || unchecked_.hosts) return;
+    if (unchecked_.links || unchecked_.hosts || repeats(Section::fault, i, "link")) return;
     std::vector<std::string_view> names;
     for (const auto& [name, index] : links_) names.push_back(name);
     const std::string_view meant = nearest(fault.link, names);

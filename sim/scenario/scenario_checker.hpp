@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace parley::sim {
 
 class Checker {
  public:
-  Checker(const Scenario& scenario, const UncheckedParts& unchecked);
+  /// `origins` must outlive the checker.
+  Checker(const Scenario& scenario, const UncheckedParts& unchecked, const SectionOrigins& origins);
   std::vector<ScenarioProblem> run();
 
  private:
@@ -27,6 +29,8 @@ class Checker {
   void index();
   static std::string name_of(const ScenarioLink& link);
   void add(Section section, std::size_t index, std::string_view key, std::string text);
+  /// Another element of the same table has a problem of this key. To be asked before a text that takes long to make.
+  bool repeats(Section section, std::size_t index, std::string_view key) const;
   const ScenarioHost* node(std::string_view name) const;
   std::string unknown(std::string_view what, std::string_view name, bool switches) const;
   /// The host of that name; reports an error if there is none.
@@ -78,7 +82,9 @@ class Checker {
 
   const Scenario& s_;
   const UncheckedParts unchecked_;
-  std::map<std::string, std::size_t> nodes_, links_;  // the first one with each name
+  const SectionOrigins& origins_;
+  std::map<std::tuple<Section, std::size_t, std::string>, std::size_t> reported_;  // by origin and key: the element
+  std::map<std::string, std::size_t> nodes_, links_;                               // the first one with each name
   Segments segments_;
   std::map<std::string, std::set<std::size_t>> segments_of_;  // by node
   std::optional<RouteFinder> routes_;

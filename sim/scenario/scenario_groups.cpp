@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -58,6 +59,8 @@ class Expander {
   Expansion run() {
     for (const ScenarioHost& host : s_.hosts) out_.changed = out_.changed || host.count > 1;
     if (!out_.changed || !fits()) return std::move(out_);
+    check_host_names();
+    check_link_names();
     expand_hosts_themselves();
     expand_links();
     expand_faults();
@@ -94,6 +97,35 @@ class Expander {
       return false;
     }
     return true;
+  }
+
+  /// Names that several hosts share and another host has too. Afterwards h1, h2, ... and h would be different names.
+  void check_host_names() {
+    std::map<std::string_view, bool> names;  // whether it has a count
+    for (std::size_t i = 0; i < s_.hosts.size(); ++i) {
+      const ScenarioHost& host = s_.hosts[i];
+      const auto [first, fresh] = names.try_emplace(host.name, host.count > 1);
+      if (!fresh && !host.name.empty() && (first->second || host.count > 1))
+        out_.problems.push_back({Section::host, i, "name", host_name_taken(host.name)});
+      first->second = first->second || host.count > 1;
+    }
+  }
+
+  void check_link_names() {
+    std::set<std::string_view> groups;
+    for (const ScenarioHost& host : s_.hosts)
+      if (host.count > 1) groups.insert(host.name);
+    std::map<std::string, bool> names;
+    for (std::size_t i = 0; i < s_.links.size(); ++i) {
+      const ScenarioLink& link = s_.links[i];
+      if (link.ends[0].empty() || link.ends[1].empty()) continue;
+      const bool group = groups.contains(link.ends[0]) || groups.contains(link.ends[1]);
+      const std::string name = link.name.empty() ? default_link_name(link) : link.name;
+      const auto [first, fresh] = names.try_emplace(name, group);
+      if (!fresh && (first->second || group))
+        out_.problems.push_back({Section::link, i, "name", link_name_taken(name)});
+      first->second = first->second || group;
+    }
   }
 
   void expand_hosts_themselves() {
@@ -151,8 +183,8 @@ class Expander {
     });
   }
 
-  /// Hosts of two names are connected in pairs, and those of the lower count are used again. Hosts of one name are connected
-  /// to the next, the last to the first.
+  /// Hosts of two names are connected in pairs, and those of the lower count are used again. Hosts of one name are
+  /// connected to the next, the last to the first.
   void expand_connects() {
     SectionList<ScenarioConnect> connects(Section::connect, s_.connects, out_);
     connects.replace([&](ScenarioConnect& connect, std::size_t, const auto& add) {

@@ -2,7 +2,6 @@
 // Hosts that a file writes once: [[host]] name = "h", count = 3 makes h1, h2 and h3. A table that names "h" is replaced by
 // one table for each of them. docs/simulator-scenarios.md has the rules.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -12,8 +11,7 @@ namespace parley::sim {
 
 /// The origin of the parts of an expanded scenario.
 struct Expansion {
-  /// By Section: for each element of the scenario's vector the index that its table had before. Empty: nothing changed.
-  std::array<std::vector<std::size_t>, 10> origins;
+  SectionOrigins origins;
   std::vector<ScenarioProblem> problems;  ///< with indices from before
   bool changed = false;                   ///< there was a host with a count
 };

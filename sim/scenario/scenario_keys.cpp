@@ -252,11 +252,13 @@ constexpr Key<Scenario> scenario_table[] = {
 
 constexpr Key<ScenarioBounds> bounds_table[] = {
     key<Time, &ScenarioBounds::time>("time", "virtual time after which a run that is not over has failed"),
-    key<IntegerForm<1, any_number>, &ScenarioBounds::events>("events", "the same as a number of events"),
+    key<OptionalForm<IntegerForm<1, any_number>>, &ScenarioBounds::events>(
+        "events", "the same as a number of events; when left out 50000000, or more in a large scenario"),
     key<Time, &ScenarioBounds::converge>("converge", "after the last fault has healed all is settled within this"),
     key<Size<1, 1 << 30>, &ScenarioBounds::send_queue>("send_queue", "of one TCP connection: queued and in flight"),
     key<Size<1, 1 << 30>, &ScenarioBounds::reassembly>("reassembly", "of one TCP connection: out of order"),
-    key<IntegerForm<1, any_number>, &ScenarioBounds::frames>("frames", "in flight in the whole world"),
+    key<OptionalForm<IntegerForm<1, any_number>>, &ScenarioBounds::frames>(
+        "frames", "in flight in the whole world; when left out 1048576, or more in a large scenario"),
     key<Flag, &ScenarioBounds::fence>(
         "fence", "the responder must be silent before the first FPDU (RFC 5044 §7.1.2 rule 4); false for such quirks"),
 };

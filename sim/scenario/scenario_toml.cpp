@@ -308,18 +308,18 @@ class ScenarioReader {
   }
 
   void expand_counts() {
-    const Expansion expansion = expand_hosts(scenario_);
-    expanded_ = expansion.changed;
+    Expansion expansion = expand_hosts(scenario_);
     for (const ScenarioProblem& problem : expansion.problems) {
       const auto [line, column] = place_of(problem);
       add_problem(line, column, problem.key, problem.text);
       lost_[tables_[static_cast<std::size_t>(problem.section)][problem.index]].emplace(problem.key);
     }
-    for (std::size_t section = 0; expanded_ && section < tables_.size(); ++section) {
+    for (std::size_t section = 0; expansion.changed && section < tables_.size(); ++section) {
       std::vector<const DocValue*> places;
       for (const std::size_t origin : expansion.origins[section]) places.push_back(tables_[section][origin]);
       if (!places.empty()) tables_[section] = std::move(places);
     }
+    origins_ = std::move(expansion.origins);
   }
 
   void settle_names_and_ways() {
@@ -363,9 +363,8 @@ class ScenarioReader {
         .nics = lost(root, Section::host, {"host"}, {"nic"}),
         .engines = lost(root, Section::host, {"host"}, {"engine"}),
         .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address", "qp", "processes"})};
-    std::set<std::tuple<int, int, std::string>> told;
     const bool connects_lost = lost(root, Section::connect, {"connect"}, {}) || lost(root, Section::send, {"send"}, {});
-    for (ScenarioProblem& finding : find_faults(scenario_, unchecked)) {
+    for (ScenarioProblem& finding : find_faults(scenario_, unchecked, origins_)) {
       if (finding.section == Section::scenario && connects_lost) continue;
       const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
       if (finding.index < tables.size() &&
@@ -374,8 +373,6 @@ class ScenarioReader {
       // The keys that a fault may have depend on its action.
       if (finding.section == Section::fault && lost(tables[finding.index], {"action"})) continue;
       const auto [line, column] = place_of(finding);
-      // A table with a count would repeat it for each host.
-      if (expanded_ && !told.emplace(line, column, finding.key).second) continue;
       add_problem(line, column, finding.key, std::move(finding.text));
     }
   }
@@ -399,7 +396,7 @@ class ScenarioReader {
   std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
   std::set<std::string_view> malformed_;  // sections that are not tables
   std::set<int> broken_lines_;            // that are invalid TOML
-  bool expanded_ = false;                 // a host has a count
+  SectionOrigins origins_;                // of the tables that hosts with a count have multiplied
 };
 
 }  // namespace

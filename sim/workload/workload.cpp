@@ -87,10 +87,13 @@ void Workload::index_by_host() {
   for (const auto& app : apps_) app_of_[app->host().name()] = app.get();
   connects_of_.resize(apps_.size());
   listens_of_.resize(apps_.size());
+  faults_of_.resize(apps_.size());
   for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
     if (const HostApp* app = find_app(scenario_.connects[i].from)) connects_of_[app->index()].push_back(i);
   for (std::size_t i = 0; i < scenario_.listens.size(); ++i)
     if (const HostApp* app = find_app(scenario_.listens[i].host)) listens_of_[app->index()].push_back(i);
+  for (std::size_t i = 0; i < scenario_.faults.size(); ++i)
+    if (const HostApp* app = find_app(scenario_.faults[i].host)) faults_of_[app->index()].push_back(i);
 }
 
 HostApp* Workload::find_app(std::string_view host) const {
@@ -242,16 +245,18 @@ void Workload::attempt_rests(check::Attempt& attempt) {
 }
 
 bool Workload::comes_back(const std::string& name) const {
-  Host* host = world_.find_host(name);
-  if (host == nullptr || (has_process(*host) && !is_halted(*host))) return true;
-  if (nothing_left_) return false;
   const HostApp* app = find_app(name);
-  const Instant since = app == nullptr ? Instant{} : app->halted_at();
-  for (const ScenarioFault& fault : scenario_.faults) {
-    if (fault.host != name || !revives(fault.rule.action, *host)) continue;
+  if (app == nullptr) return true;
+  const Host& host = app->host();
+  if (has_process(host) && !is_halted(host)) return true;
+  if (nothing_left_) return false;
+  for (const std::size_t index : faults_of_[app->index()]) {
+    const ScenarioFault& fault = scenario_.faults[index];
+    if (!revives(fault.rule.action, host)) continue;
     const Instant by_time = fault.rule.from + fault.rule.delay;
     const bool by_frame = !fault.link.empty();
-    if (by_time > world_.now() || (by_frame && world_.now() < since + fault.rule.delay + restart_wait)) return true;
+    if (by_time > world_.now() || (by_frame && world_.now() < app->halted_at() + fault.rule.delay + restart_wait))
+      return true;
   }
   return false;
 }

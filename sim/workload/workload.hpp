@@ -127,7 +127,8 @@ class Workload {
   XrcWork xrc_;                                 // likewise
   std::vector<std::unique_ptr<HostApp>> apps_;  // by number of the host
   std::map<std::string_view, HostApp*> app_of_;
-  std::vector<std::vector<std::size_t>> connects_of_, listens_of_;  // those that begin at a host, by its number
+  // By number of the host: the connects and listens that begin at it, and the faults that act on it.
+  std::vector<std::vector<std::size_t>> connects_of_, listens_of_, faults_of_;
   std::set<std::size_t> learning_;            // hosts with initiators whose address is not known yet
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start

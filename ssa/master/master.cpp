@@ -41,10 +41,6 @@ void Master::start(Instant now) {
   next_rebalance_ = after(now, options_.timers.rebalance);
 }
 
-Duration Master::within(Duration spread) {
-  return Duration(static_cast<Duration::rep>(rng_.below(static_cast<std::uint64_t>(spread.count()) + 1)));
-}
-
 Master::Id Master::find(const Gid& gid) const {
   if (gid == options_.root) return root_id;
   const auto found = by_gid_.find(gid);
@@ -91,17 +87,22 @@ std::size_t Master::children_of(const Gid& gid) const {
 void Master::remove(Instant now, Id id, MasterEvent::Kind why) {
   Record& record = records_[id];
   if (record.stage == MemberStage::asked) answered(id);
-  if (record.in_line) --in_lines_;
-  if (record.parked) std::erase(parked_, id);
+  const std::uint8_t layer = layer_of(record.roles);
+  if (record.in_line) {
+    --in_lines_;
+    std::erase(lines_[layer], id);  // the id is used again
+  }
+  leave_parked(id);
   deadlines_.set(id, never);
   by_gid_.erase(record.gid);
   placement_.remove(id);
   events_.push({why, record.gid});
   counters_.lost += why == MasterEvent::Kind::lost ? 1 : 0;
   record = {};
-  repair(now, id);
+  if (layer < consumer_layer) repair(now, id);
   free_.push_back(id);
-  unpark(now);  // its place is free
+  if (!parked_.empty())
+    unpark_at_ = std::min(unpark_at_, after(unparked_, options_.timers.unpark));  // its place is free
 }
 
 /// Its children go to their backups, and get new ones; so do those that had it as their backup.
@@ -125,8 +126,7 @@ void Master::line_up(Instant now, Id id) {
   record.stage = MemberStage::waiting;
   record.wanted = {};
   deadlines_.set(id, never);
-  if (record.parked) std::erase(parked_, id);
-  record.parked = false;
+  leave_parked(id);
   if (record.in_line) return;
   record.in_line = true;
   ++in_lines_;
@@ -140,13 +140,43 @@ void Master::line_up(Instant now, Id id) {
   }
 }
 
+/// No parent has room for it.
+void Master::park(Instant now, Id id) {
+  placement_.assign(id, {});
+  records_[id].parked = true;
+  parked_.push_back(id);
+  wait_for_hello(now, id);
+}
+
+void Master::leave_parked(Id id) {
+  if (std::exchange(records_[id].parked, false)) std::erase(parked_, id);
+}
+
+/// It has no place, and is lost if it does not greet again. A node greets within 2.5 times the wait in the answer to its hello.
+void Master::wait_for_hello(Instant now, Id id) {
+  const MasterTimers& t = options_.timers;
+  Record& record = records_[id];
+  if (record.unplaced_until == never) record.unplaced_until = after(now, 3 * (wait_margin + t.settle + t.spread));
+  deadlines_.set(id, record.unplaced_until);
+}
+
+bool Master::is_first_of_layer(Id id) const {
+  const std::uint8_t layer = layer_of(records_[id].roles);
+  for (Id other = 1; other < records_.size(); ++other)
+    if (other != id && records_[other].used && layer_of(records_[other].roles) == layer) return false;
+  return true;
+}
+
 void Master::unpark(Instant now) {
+  unparked_ = now;
+  unpark_at_ = never;
   const std::vector<Id> parked = std::exchange(parked_, {});
   for (const Id id : parked) records_[id].parked = false;
   for (const Id id : parked) line_up(now, id);
 }
 
-/// Chooses parent and backup; what it has already stays, unless it is bad. False: no parent has room.
+/// Chooses parent and backup; what it has already stays, unless it is bad. A bad one is chosen if there is no other: the
+/// fault may be over. False: no parent has room.
 bool Master::place(Id id) {
   Record& record = records_[id];
   const Id bad = std::exchange(record.bad, Placement::none);
@@ -154,6 +184,7 @@ bool Master::place(Id id) {
   Placement::Choice next;
   const bool keeps = parent != Placement::none && parent != bad && placement_.can_be_parent(id, parent);
   next.parent = keeps ? parent : placement_.choose_parent(id, bad);
+  if (next.parent == Placement::none) next.parent = placement_.choose_parent(id);
   if (next.parent == Placement::none) return false;
   const bool keeps_backup = backup != Placement::none && backup != bad && backup != next.parent;
   next.backup = keeps_backup ? backup : placement_.choose_backup(id, next.parent, bad);
@@ -162,6 +193,7 @@ bool Master::place(Id id) {
 }
 
 void Master::advance(Instant now) {
+  if (now >= unpark_at_) unpark(now);
   for (std::size_t layer = 0; layer < lines_.size(); ++layer) {
     const bool paced = layer == consumer_layer;
     if (layer >= access_layer && now < settled_) return;
@@ -171,16 +203,13 @@ void Master::advance(Instant now) {
       const Id id = line.front();
       line.pop_front();
       Record& record = records_[id];
-      if (!record.in_line) continue;  // it has left in the meantime
       record.in_line = false;
       --in_lines_;
       if (place(id)) {
         ask(now, id, false);
         if (paced) next_assignment_ = after(now, pace_);
       } else {
-        placement_.assign(id, {});
-        record.parked = true;
-        parked_.push_back(id);
+        park(now, id);
       }
     }
     if (paced) pace_ = {};
@@ -193,7 +222,10 @@ void Master::ask(Instant now, Id id, bool probes) {
   record.probes = probes;
   record.reassign = false;
   record.tries = 0;
-  record.transaction = (rng_.next() | 1) << 32 | id;
+  record.wanted = {};
+  record.unplaced_until = never;
+  do record.transaction = draw_transaction_id(rng_);
+  while (!by_transaction_.emplace(record.transaction, id).second);
   if (!probes) record.ticket = ++tickets_;
   ++outstanding_;
   ++(probes ? counters_.probes : counters_.assignments);
@@ -227,6 +259,7 @@ void Master::send_request(Instant now, Id id) {
 void Master::answered(Id id) {
   Record& record = records_[id];
   record.stage = MemberStage::waiting;
+  by_transaction_.erase(record.transaction);
   record.transaction = 0;
   deadlines_.set(id, never);
   --outstanding_;
@@ -245,8 +278,10 @@ void Master::handle_member(Instant now, Id id) {
       return send_request(now, id);
     case MemberStage::assigned:
       if (outstanding_ < options_.window) return ask(now, id, true);
-      return deadlines_.set(id, after(now, within(pace_max) + pace_max));
-    case MemberStage::waiting: return line_up(now, id);  // the parent that it names has not come
+      return deadlines_.set(id, after(now, within(rng_, pace_max) + pace_max));
+    case MemberStage::waiting:
+      if (now >= record.unplaced_until) return remove(now, id, MasterEvent::Kind::lost);
+      return line_up(now, id);  // the parent that it names has not come
     case MemberStage::confirmed: return;
   }
 }
@@ -272,7 +307,7 @@ void Master::handle_deadline(Instant now) {
 }
 
 Instant Master::next_deadline() const {
-  Instant out = std::min(deadlines_.next(), next_rebalance_);
+  Instant out = std::min({deadlines_.next(), next_rebalance_, unpark_at_});
   if (in_lines_ == 0 || outstanding_ >= options_.window) return out;
   const bool paced = lines_[access_layer].empty();  // the higher layers have no line while there is room in the window
   return std::min(out, paced ? std::max(next_assignment_, settled_) : settled_);

@@ -3,14 +3,17 @@
 // the parents which children are lost. A machine as defined in base/machine.hpp. Every state of a member with every event:
 // tests/states/ssa_master.txt.
 //
-//   waiting    it has greeted, and is in line for a place; or none has room; or the parent that it names is not known yet
+//   waiting    it has greeted, and is in line for a place; or the parent that it names is not known yet; or no parent has
+//              room, or it has refused three parents: without a further hello it is lost after 36 s
 //   asked      Set(SsaParent) or Get(SsaParent) is sent, 6 times: after 0.5, 1, 2, 2, 2 s; then it is lost
 //   assigned   it has answered Set(SsaParent): is asked after 5 to 10 s whether it has connected
 //   confirmed  it has connected
 //
 // Assignments of consumers are paced: a backlog is spread over 4 s, and at most 64 have no answer. Distribution nodes are
-// placed at once; access nodes and consumers from 6 s after the start on, when all nodes that booted together are known. So
-// they are when the first parent comes for members that wait for one.
+// placed at once; access nodes and consumers from 6 s after the start on, when all nodes that booted together are known. If
+// members wait for a parent, and the first distribution or the first access node greets, they are placed 6 s later.
+//
+// Who has the SSA_Key is trusted: a hello makes its port that of the member. With a GRH, it must be the GID in the hello.
 #pragma once
 #include <array>
 #include <deque>
@@ -30,9 +33,9 @@ struct MasterTimers {
   Duration shape_grace = std::chrono::seconds(45);         ///< after the start: waits for the parent that a node names
   Duration spread = std::chrono::seconds(4);               ///< a backlog of assignments takes so long
   Duration answer_first = std::chrono::milliseconds(500);  ///< without an answer; doubled, at most 4 times it
-  Duration confirm = std::chrono::seconds(5);       ///< asks after it, to twice it, whether the node has connected
-  Duration retry_place = std::chrono::seconds(10);  ///< how long a node without a place waits
-  Duration rebalance = std::chrono::seconds(30);    ///< interval; members without a backup get one, too
+  Duration confirm = std::chrono::seconds(5);     ///< asks after it, to twice it, whether the node has connected
+  Duration rebalance = std::chrono::seconds(30);  ///< interval; members without a backup get one, too
+  Duration unpark = std::chrono::seconds(1);      ///< members without a place are tried again so often at most
 };
 
 struct MasterOptions {
@@ -58,7 +61,12 @@ struct MasterOptions {
 enum class MemberStage : std::uint8_t { waiting, asked, assigned, confirmed };
 
 struct MasterEvent {
-  enum class Kind : std::uint8_t { joined, left, lost, newer_master };
+  enum class Kind : std::uint8_t {
+    joined,
+    left,
+    lost,
+    newer_master,  ///< a hello that is right otherwise has a greater incarnation: this master should stop
+  };
   Kind kind{};
   Gid gid{};  ///< of the member
 };
@@ -68,10 +76,11 @@ struct MasterCounters {
   std::uint64_t hellos = 0, answers = 0, reports = 0;  ///< accepted ones
   std::uint64_t malformed = 0, wrong_key = 0, unexpected = 0;
   std::uint64_t future_epochs = 0;   ///< hellos with an epoch of this master that does not exist yet
-  std::uint64_t wrong_node = 0;      ///< a report, leave or answer that is not from the member's port
+  std::uint64_t newer_masters = 0;   ///< hellos with an epoch of a later master
+  std::uint64_t wrong_node = 0;      ///< not from the member's port; a hello whose GRH has another GID
   std::uint64_t denied = 0;          ///< hellos: roles, tree
   std::uint64_t foreign_p_keys = 0;  ///< hellos with a P_Key that is not the port's own
-  std::uint64_t full = 0;            ///< hellos beyond members_max
+  std::uint64_t full = 0;            ///< hellos of new nodes beyond members_max
   std::uint64_t assignments = 0, probes = 0, retransmitted = 0;  ///< sent
   std::uint64_t lost = 0, moved = 0;                             ///< members
 };
@@ -106,6 +115,7 @@ class Master {
 
  private:
   using Id = Placement::Id;
+  static constexpr Duration wait_margin = std::chrono::seconds(2);  // of the wait in the answer to a hello
   struct Record {
     Gid gid{}, wanted{};  // wanted: the parent that it named, and that is not known yet
     mad::Address address;
@@ -114,7 +124,9 @@ class Master {
     bool used = false, in_line = false, parked = false, probes = false, reassign = false, joined = false;
     std::uint8_t roles = 0;
     unsigned tries = 0, rounds = 0;
-    std::uint64_t first_ticket = 0, ticket = 0, transaction = 0;  // tickets: of this membership
+    std::uint64_t first_ticket = 0, ticket = 0;  // of this membership
+    std::uint32_t transaction = 0;
+    Instant unplaced_until = never;  // then it is lost
     Id bad = Placement::none;
   };
   struct Request {
@@ -129,9 +141,10 @@ class Master {
   void take(const Request& r, const wire::mad::SsaHookup& body);
   void take(const Request& r, const wire::mad::SsaChildLost& body);
   void take(const Request& r, const wire::mad::SsaLeave& body);
-  AnswerStatus check_hello(const wire::mad::SsaHello& body);
+  AnswerStatus check_hello(const Request& r, const wire::mad::SsaHello& body);
   Id member_of(const wire::mad::SsaHello& body);
   void greet(Instant now, Id id, const wire::mad::SsaHello& body);
+  void parent_greets(Instant now, Id id, bool is_new);
   void adopt(Instant now, Id id, Id parent, bool has_backup);
   void adopt_waiting(Instant now, Id parent);
   void confirm(Id id);
@@ -144,7 +157,11 @@ class Master {
   Id new_slot();
   void remove(Instant now, Id id, MasterEvent::Kind why);
   void repair(Instant now, Id gone);
+  void park(Instant now, Id id);
+  void leave_parked(Id id);
+  void wait_for_hello(Instant now, Id id);
   void unpark(Instant now);
+  bool is_first_of_layer(Id id) const;
   void line_up(Instant now, Id id);
   void advance(Instant now);
   bool place(Id id);
@@ -153,7 +170,6 @@ class Master {
   void answered(Id id);
   void handle_member(Instant now, Id id);
   void rebalance(Instant now);
-  Duration within(Duration spread);
   void answer(const Request& r, ConstBytes body, AnswerStatus status);
 
   MasterOptions options_;
@@ -162,11 +178,12 @@ class Master {
   Instant started_{}, settled_{};
   std::vector<Record> records_;  // at most members_max + 1: the first is the root's
   std::vector<Id> free_;
-  std::map<Gid, Id> by_gid_;             // without the root
-  std::array<std::deque<Id>, 4> lines_;  // by layer; each member at most once
-  std::vector<Id> parked_;               // no parent has room; each member at most once
+  std::map<Gid, Id> by_gid_;                    // without the root
+  std::map<std::uint32_t, Id> by_transaction_;  // requests without an answer: at most `window`
+  std::array<std::deque<Id>, 4> lines_;         // by layer; each member at most once
+  std::vector<Id> parked_;                      // no parent has room; each member at most once
   std::size_t outstanding_ = 0, in_lines_ = 0;
-  Instant next_assignment_{}, next_rebalance_ = never;
+  Instant next_assignment_{}, next_rebalance_ = never, unpark_at_ = never, unparked_{};
   Duration pace_{};
   std::uint64_t tickets_ = 0;
   DeadlineQueue deadlines_;  // by member

@@ -5,6 +5,7 @@
 #include "base/after.hpp"
 #include "mad/serve.hpp"
 #include "ssa/master/master.hpp"
+#include "ssa/node/options.hpp"
 
 namespace parley::ssa {
 
@@ -59,15 +60,10 @@ void Master::answer(const Request& r, ConstBytes body, AnswerStatus status) {
 
 void Master::take(const Request&, const SsaHookup&) {}  // is_for_master() has refused it
 
-AnswerStatus Master::check_hello(const SsaHello& body) {
+AnswerStatus Master::check_hello(const Request& r, const SsaHello& body) {
   const Gid gid = body.get(SsaHello::port_gid);
-  const Epoch epoch = epoch_of(body.get(SsaHello::epoch));
-  if (epoch.incarnation > options_.epoch.incarnation) {
-    events_.push({MasterEvent::Kind::newer_master, gid});
-    return AnswerStatus::not_master;
-  }
-  if (compare(epoch, options_.epoch) == EpochOrder::newer) {
-    ++counters_.future_epochs;
+  if (r.from.grh && r.from.grh->gid != gid) {
+    ++counters_.wrong_node;
     return AnswerStatus::denied;
   }
   const std::uint8_t roles = body.get(SsaHello::roles);
@@ -82,6 +78,16 @@ AnswerStatus Master::check_hello(const SsaHello& body) {
       ++counters_.foreign_p_keys;
       return AnswerStatus::denied;
     }
+  const Epoch epoch = epoch_of(body.get(SsaHello::epoch));
+  if (epoch.incarnation > options_.epoch.incarnation) {
+    ++counters_.newer_masters;
+    events_.push({MasterEvent::Kind::newer_master, gid});
+    return AnswerStatus::not_master;
+  }
+  if (compare(epoch, options_.epoch) == EpochOrder::newer) {
+    ++counters_.future_epochs;
+    return AnswerStatus::denied;
+  }
   if (!by_gid_.contains(gid) && by_gid_.size() >= options_.members_max) {
     ++counters_.full;
     return AnswerStatus::full;
@@ -89,7 +95,7 @@ AnswerStatus Master::check_hello(const SsaHello& body) {
   return AnswerStatus::ok;
 }
 
-/// The record of the node that greets; a new one, or one whose roles have changed, has no place yet.
+/// The record of the node that greets. A new one has no place yet.
 Master::Id Master::member_of(const SsaHello& body) {
   const Gid gid = body.get(SsaHello::port_gid);
   const std::uint8_t roles = body.get(SsaHello::roles);
@@ -106,12 +112,13 @@ Master::Id Master::member_of(const SsaHello& body) {
 
 void Master::take(const Request& r, const SsaHello& body) {
   SsaHello reply = body;
-  if (const AnswerStatus status = check_hello(body); status != AnswerStatus::ok)
+  if (const AnswerStatus status = check_hello(r, body); status != AnswerStatus::ok)
     return answer(r, reply.octets(), status);
   ++counters_.hellos;
   const Gid gid = body.get(SsaHello::port_gid);
   if (const Id old = find(gid); old != Placement::none && records_[old].roles != body.get(SsaHello::roles))
     remove(r.now, old, MasterEvent::Kind::left);
+  const bool is_new = find(gid) == Placement::none;
   const Id id = member_of(body);
   Record& record = records_[id];
   record.address = r.from;
@@ -123,11 +130,22 @@ void Master::take(const Request& r, const SsaHello& body) {
                         .set(SsaEndpoint::qpn, body.get(SsaHello::qpn))
                         .set(SsaEndpoint::port, body.get(SsaHello::port));
   record.ticket = ++tickets_;
+  if (layer_of(record.roles) < 3) parent_greets(r.now, id, is_new);
   greet(r.now, id, body);
   reply.set(SsaHello::epoch, wire_of(options_.epoch))
       .set(SsaHello::ticket, records_[id].ticket)
       .set(SsaHello::wait, in_milliseconds(wait_of(r.now, id)));
   answer(r, reply.octets(), AnswerStatus::ok);
+}
+
+/// A node that can have children: members without a place may get one.
+void Master::parent_greets(Instant now, Id id, bool is_new) {
+  placement_.set_available(id, true);
+  if (!parked_.empty()) {
+    if (is_new && is_first_of_layer(id)) settled_ = std::max(settled_, after(now, options_.timers.settle));
+    unpark_at_ = std::min(unpark_at_, after(unparked_, options_.timers.unpark));
+  }
+  adopt_waiting(now, id);
 }
 
 void Master::greet(Instant now, Id id, const SsaHello& body) {
@@ -137,13 +155,10 @@ void Master::greet(Instant now, Id id, const SsaHello& body) {
   const Id parent = find(named);
   // What was asked before the hello has an older ticket than the answer to it.
   if (record.stage == MemberStage::asked) answered(id);
-  if ((flags & hello_flags::parent_lost) != 0) record.bad = find(body.get(SsaHello::bad_parent_gid));
+  record.unplaced_until = never;
+  const Id lost = (flags & hello_flags::parent_lost) != 0 ? find(body.get(SsaHello::bad_parent_gid)) : Placement::none;
+  if (lost != Placement::none && placement_.can_be_parent(id, lost)) record.bad = lost;
   placement_.set_available(id, true);
-  if (layer_of(record.roles) < 3) {
-    if (!parked_.empty()) settled_ = std::max(settled_, after(now, options_.timers.settle));
-    unpark(now);
-    adopt_waiting(now, id);
-  }
   if ((flags & hello_flags::has_parent) == 0) return line_up(now, id);
   if (parent != Placement::none && parent != record.bad && placement_.can_be_parent(id, parent))
     return adopt(now, id, parent, (flags & hello_flags::has_backup) != 0);
@@ -164,14 +179,17 @@ void Master::adopt(Instant now, Id id, Id parent, bool has_backup) {
     const Id other = placement_.choose_backup(id, parent, kept);
     backup = other == Placement::none ? kept : other;
   }
+  if (record.stage == MemberStage::asked) answered(id);
   placement_.assign(id, {parent, backup});
   record.wanted = {};
-  if (backup != kept) return line_up(now, id);
+  // The backup is new, or the node has not heard of it, or has lost it.
+  if (backup != kept || (!has_backup && backup != Placement::none)) return line_up(now, id);
   if (!record.in_line) confirm(id);
 }
 
 void Master::confirm(Id id) {
   Record& record = records_[id];
+  leave_parked(id);
   record.stage = MemberStage::confirmed;
   record.rounds = 0;
   deadlines_.set(id, never);
@@ -195,19 +213,19 @@ Duration Master::wait_of(Instant now, Id id) const {
   const Record& record = records_[id];
   const MasterTimers& t = options_.timers;
   if (record.stage == MemberStage::confirmed) return content_wait;
-  if (record.parked) return t.retry_place;
-  Duration out = std::chrono::seconds(2);
+  Duration out = wait_margin;
   if (now < settled_) out += settled_ - now;
   if (record.wanted != Gid{}) out += t.shape_grace;
   return out + t.spread;
 }
 
 void Master::take(const Request& r, const SsaParent& body) {
-  const auto id = static_cast<Id>(r.message.transaction_id & 0xFFFFFFFF);
-  if (id == 0 || id >= records_.size() || records_[id].transaction != r.message.transaction_id) {
+  const auto found = by_transaction_.find(r.message.transaction_id);
+  if (found == by_transaction_.end()) {
     ++counters_.unexpected;
     return;
   }
+  const Id id = found->second;
   Record& record = records_[id];
   if (!mad::same_port(r.from, record.address)) {
     ++counters_.wrong_node;
@@ -228,10 +246,10 @@ void Master::take_assigned(Instant now, Id id, const Message& message) {
     record.bad = placement_.of(id).parent;
     if (++record.rounds <= probe_rounds) return line_up(now, id);
     placement_.assign(id, {});
-    return;  // until it greets again
+    return wait_for_hello(now, id);
   }
   record.stage = MemberStage::assigned;
-  deadlines_.set(id, after(now, options_.timers.confirm + within(options_.timers.confirm)));
+  deadlines_.set(id, after(now, options_.timers.confirm + within(rng_, options_.timers.confirm)));
 }
 
 void Master::take_probed(Instant now, Id id, const SsaParent& body) {
@@ -248,7 +266,7 @@ void Master::take_probed(Instant now, Id id, const SsaParent& body) {
   }
   if (++record.rounds <= probe_rounds) {
     record.stage = MemberStage::assigned;
-    deadlines_.set(id, after(now, options_.timers.confirm + within(options_.timers.confirm)));
+    deadlines_.set(id, after(now, options_.timers.confirm + within(rng_, options_.timers.confirm)));
     return;
   }
   record.rounds = 0;

@@ -44,7 +44,7 @@ class Placement {
 
   /// `roles`: bits of PARLEY_SSA_ROLES, at least one. `is_root`: the only core node that can be a parent.
   void add(Id id, const Gid& gid, std::uint8_t roles, bool is_root = false);
-  /// The parents that it was for others stay until they are assigned again.
+  /// Its children keep it as parent until they are reassigned.
   void remove(Id id);
   /// An unavailable node is not chosen; what has it as parent keeps it.
   void set_available(Id id, bool available) { nodes_[id].available = available; }

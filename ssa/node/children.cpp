@@ -29,9 +29,14 @@ Children::Hooked Children::hook(Instant now, const Child& child) {
   return Hooked::added;
 }
 
-bool Children::refresh(Instant now, const Gid& gid, const mad::Address& from) {
+bool Children::is_elsewhere(const Gid& gid, const mad::Address& from) const {
   const auto found = by_gid_.find(gid);
-  if (found == by_gid_.end() || !mad::same_port(slots_[found->second].from, from)) return false;
+  return found != by_gid_.end() && !mad::same_port(slots_[found->second].from, from);
+}
+
+bool Children::refresh(Instant now, const Gid& gid) {
+  const auto found = by_gid_.find(gid);
+  if (found == by_gid_.end()) return false;
   wait(now, found->second);
   return true;
 }

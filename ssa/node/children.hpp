@@ -22,10 +22,12 @@ class Children {
   Children(std::size_t bound, Duration heartbeat) : bound_(bound), heartbeat_(heartbeat) {}
 
   Hooked hook(Instant now, const Child& child);
-  /// A heartbeat. False: no such child at this address.
-  bool refresh(Instant now, const Gid& gid, const mad::Address& from);
+  /// A heartbeat. False: no such child.
+  bool refresh(Instant now, const Gid& gid);
   bool remove(const Gid& gid);
   bool has(const Gid& gid) const { return by_gid_.contains(gid); }
+  /// Whether this child has hooked up from another port than `from`.
+  bool is_elsewhere(const Gid& gid, const mad::Address& from) const;
   /// Removes and returns a child that was silent for 3 1/2 of its heartbeats.
   std::optional<Child> pop_silent(Instant now);
 

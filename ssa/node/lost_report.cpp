@@ -14,8 +14,8 @@ constexpr unsigned report_tries = 8;
 void LostReport::add(Instant now, const Gid& child) {
   if (std::find(lost_.begin(), lost_.end(), child) != lost_.end()) return;
   if (lost_.size() >= bound_) {
-    lost_.pop_front();
-    batch_ -= batch_ > 0 ? 1 : 0;
+    if (batch_ == lost_.size()) return;
+    lost_.erase(lost_.begin() + static_cast<std::ptrdiff_t>(batch_));
   }
   lost_.push_back(child);
   if (deadline_ == never) deadline_ = after(now, timers_.report_delay);
@@ -35,14 +35,14 @@ bool LostReport::handle_deadline(Instant now, Rng& rng) {
     return false;
   }
   if (tries_ == 0) {
-    transaction_ = rng.next() | 1;
+    transaction_ = draw_transaction_id(rng);
     batch_ = std::min<std::size_t>(lost_.size(), PARLEY_SSA_CHILDREN_MAX);
   }
   deadline_ = after(now, jittered(rng, doubled(timers_.report_first, tries_++, 16 * timers_.report_first)));
   return batch_ > 0;
 }
 
-bool LostReport::handle_answer(Instant now, std::uint64_t transaction_id) {
+bool LostReport::handle_answer(Instant now, std::uint32_t transaction_id) {
   if (transaction_ == 0 || transaction_id != transaction_) return false;
   lost_.erase(lost_.begin(), lost_.begin() + static_cast<std::ptrdiff_t>(batch_));
   batch_ = 0;

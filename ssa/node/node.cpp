@@ -54,10 +54,6 @@ std::uint8_t Node::flags() const {
 
 bool Node::is_ready() const { return running_ && database_.is_valid() && (options_.is_root || parent_.is_up()); }
 
-Duration Node::within(Duration spread) {
-  return Duration(static_cast<Duration::rep>(rng_.below(static_cast<std::uint64_t>(spread.count()) + 1)));
-}
-
 void Node::start(Instant now, const mad::Address& master) {
   if (running_) return;
   running_ = true;
@@ -88,14 +84,15 @@ void Node::leave(Instant now) {
   const std::uint64_t ticket = ticket_;
   handle_port_down(now);
   for (Uplink* uplink : {&old_parent, &old_backup})
-    if (uplink->exists()) send<Method::delete_>(address_of(uplink->endpoint()), hookup_to(*uplink), rng_.next() | 1);
+    if (uplink->exists())
+      send<Method::delete_>(address_of(uplink->endpoint()), hookup_to(*uplink), draw_transaction_id(rng_));
   if (!options_.is_root)
     send<Method::delete_>(master_,
                           SsaLeave{}
                               .set(SsaLeave::epoch, wire_of(database_))
                               .set(SsaLeave::ticket, ticket)
                               .set(SsaLeave::port_gid, options_.gid),
-                          rng_.next() | 1);
+                          draw_transaction_id(rng_));
 }
 
 void Node::handle_master(Instant now, const mad::Address& master) {
@@ -129,8 +126,12 @@ void Node::handle_database(Instant, Epoch epoch) {
     if (child.is_backup) return;
     send<Method::send>(
         child.from, SsaHookup{}.set(SsaHookup::epoch, wire_of(database_)).set(SsaHookup::endpoint, options_.endpoint),
-        rng_.next() | 1);
+        draw_transaction_id(rng_));
   });
+}
+
+void Node::handle_pull_failed(const Gid& parent) {
+  if (parent_.exists() && parent_.gid() == parent) announced_ = database_;
 }
 
 Instant Node::next_deadline() const {
@@ -167,10 +168,12 @@ void Node::run(Instant now, Uplink& uplink) {
 
 void Node::connected(Instant now, Uplink& uplink) {
   const bool is_parent = &uplink == &parent_;
+  if (is_parent)
+    announced_ = database_;  // what another parent, or its last connection, has announced may not have come
   notify(is_parent ? NodeEvent::Kind::parent_connected : NodeEvent::Kind::backup_connected, uplink.gid(),
          uplink.endpoint());
   if (is_parent && backup_.stage() == Uplink::Stage::waiting)
-    backup_.hook_at(after(now, within(options_.timers.heartbeat)));
+    backup_.hook_at(after(now, within(rng_, options_.timers.heartbeat)));
   plan_hello(now);
 }
 
@@ -192,7 +195,7 @@ void Node::lose(Instant now, Uplink& uplink, const Gid& gid) {
 
 void Node::release(Uplink& uplink) {
   if (!uplink.exists()) return;
-  send<Method::delete_>(address_of(uplink.endpoint()), hookup_to(uplink), rng_.next() | 1);
+  send<Method::delete_>(address_of(uplink.endpoint()), hookup_to(uplink), draw_transaction_id(rng_));
   if (&uplink == &parent_) notify(NodeEvent::Kind::parent_released, uplink.gid());
   uplink.clear();
 }
@@ -207,18 +210,18 @@ void Node::assign(Instant now, const SsaEndpoint& parent, const SsaEndpoint& bac
     if (backup_.exists()) notify(NodeEvent::Kind::parent_released, backup_.gid());
   } else {
     release(parent_);
-    parent_.assign(parent, false, heartbeat, after(now, within(heartbeat / 8)));
+    parent_.assign(parent, false, heartbeat, after(now, within(rng_, heartbeat / 8)));
   }
   if (backup_.exists() && backup_.is_backup() && backup_.endpoint() == backup) return;
   if (backup_.exists() && backup_.endpoint() != backup) release(backup_);
   if (backup.get(SsaEndpoint::gid) == Gid{}) return backup_.clear();
-  backup_.assign(backup, true, heartbeat, parent_.is_up() ? after(now, within(heartbeat)) : never);
+  backup_.assign(backup, true, heartbeat, parent_.is_up() ? after(now, within(rng_, heartbeat)) : never);
 }
 
 /// It has no parent and wants one.
 void Node::join(Instant now, Duration spread) {
   greeted_ = handover_ = false;
-  hello_ = {0, 0, after(now, within(spread))};
+  hello_ = {0, 0, after(now, within(rng_, spread))};
 }
 
 /// Parents greet a new master before their children, so that it knows them when the children name them.
@@ -228,7 +231,7 @@ void Node::greet_successor(Instant now) {
                      : (options_.roles & roles::access) != 0                     ? 6
                                                                                  : 1;
   handover_ = true;
-  hello_ = {0, 0, after(now, within(options_.timers.handover_spread / sooner))};
+  hello_ = {0, 0, after(now, within(rng_, options_.timers.handover_spread / sooner))};
 }
 
 /// A connected node without a backup asks for one from time to time; one with a backup greets rarely.
@@ -246,7 +249,7 @@ void Node::plan_hello(Instant now) {
 
 void Node::send_hello(Instant now) {
   greeted_ = false;
-  if (hello_.transaction == 0) hello_.transaction = rng_.next() | 1;
+  if (hello_.transaction == 0) hello_.transaction = draw_transaction_id(rng_);
   const NodeTimers& t = options_.timers;
   hello_.deadline = after(now, jittered(rng_, doubled(t.hello_first, hello_.tries++, t.hello_max)));
   SsaHello hello = SsaHello{}

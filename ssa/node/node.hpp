@@ -29,7 +29,9 @@ struct NodeEvent {
     parent_released,   ///< the master has assigned another one: close the data connection
     backup_connected,
     backup_lost,
-    new_epoch,        ///< the parent has the version `epoch`: pull it
+    /// The parent has the version `epoch`: pull it. Once for each version, again after handle_pull_failed() and after
+    /// each parent_connected.
+    new_epoch,
     child_connected,  ///< `endpoint` is the child's
     child_lost,
     child_left,
@@ -45,12 +47,13 @@ struct NodeCounters {
   std::uint64_t malformed = 0;     ///< parse_message() refused them
   std::uint64_t wrong_key = 0;     ///< with another SSA_Key
   std::uint64_t wrong_master = 0;  ///< a master's message from a port that is not the master's
-  std::uint64_t wrong_parent =
-      0;                         ///< a parent's message from a node that is not the parent; the node as its own parent
-  std::uint64_t wrong_node = 0;  ///< for another port
-  std::uint64_t replayed = 0;    ///< an epoch or a ticket that is older than one before
-  std::uint64_t unexpected = 0;  ///< answers without a request, messages that a node does not take
-  std::uint64_t refused = 0;     ///< answers with a status
+  /// A message of a parent from a node that is neither parent nor backup; the node, or its child, as its parent.
+  std::uint64_t wrong_parent = 0;
+  std::uint64_t wrong_child = 0;  ///< a child's message from another port than the one where it has hooked up
+  std::uint64_t wrong_node = 0;   ///< for another port
+  std::uint64_t replayed = 0;     ///< an epoch or a ticket that is older than one before
+  std::uint64_t unexpected = 0;   ///< answers without a request, messages that a node does not take
+  std::uint64_t refused = 0;      ///< answers with a status
   std::uint64_t children_refused = 0;
   std::uint64_t parents_lost = 0, backups_lost = 0, children_lost = 0;  ///< events
 };
@@ -71,7 +74,11 @@ class Node {
   void handle_child_lost(Instant now, const Gid& child);
   /// The node answers from this version now: children are accepted from the first one on, and learn of each further one.
   void handle_database(Instant now, Epoch epoch);
-  /// Tells the master and the parents, once and without waiting for answers: what is lost, the parents report.
+  /// The version of new_epoch was not loaded: the next heartbeat of the parent, within two seconds by default, makes a new
+  /// event. No-op for a GID that is not the parent's.
+  void handle_pull_failed(const Gid& parent);
+  /// Sends one message to the master and to each parent, and does not wait for answers. If one is lost, the parent reports
+  /// the child when it has been silent for 3.5 heartbeats.
   void leave(Instant now);
   void handle_deadline(Instant now);
 
@@ -86,14 +93,14 @@ class Node {
   const Uplink& parent() const { return parent_; }
   const Uplink& backup() const { return backup_; }
   const Children& children() const { return children_; }
-  /// The newest that the master has named.
+  /// The newest that the master itself has named. Parents name newer ones of its incarnation before it does.
   Epoch master_epoch() const { return master_epoch_; }
   const NodeCounters& counters() const { return counters_; }
   std::uint64_t dropped() const { return transmits_.dropped() + events_.dropped(); }
 
  private:
   struct Hello {
-    std::uint64_t transaction = 0;  // 0: no answer is expected
+    std::uint32_t transaction = 0;  // 0: no answer is expected
     unsigned tries = 0;
     Instant deadline = never;
   };
@@ -115,7 +122,7 @@ class Node {
   void take_push(const Request& r, const wire::mad::SsaHookup& body);
   void take_child(const Request& r, const wire::mad::SsaHookup& body);
   AnswerStatus hook_child(const Request& r, const wire::mad::SsaHookup& body);
-  void take_epoch(Instant now, Uplink& from, Epoch epoch);
+  void take_epoch(Instant now, Epoch epoch);
   void announce();
   Uplink* uplink_of(const Request& r, const wire::mad::SsaHookup& body);
   bool is_ready() const;
@@ -135,10 +142,9 @@ class Node {
   std::uint8_t flags() const;
   void notify(NodeEvent::Kind kind, const Gid& gid, const wire::mad::SsaEndpoint& endpoint = {}, Epoch epoch = {});
   void answer(const Request& r, ConstBytes body, AnswerStatus status);
-  Duration within(Duration spread);
 
   template <wire::mad::Method M, class A>
-  void send(const mad::Address& to, A body, std::uint64_t transaction) {
+  void send(const mad::Address& to, A body, std::uint32_t transaction) {
     body.set(A::ssa_key, options_.key);
     transmits_.push({to, wire::mad::request<wire::mad::MgmtClass::ssa, M>(body, {.transaction_id = transaction})});
   }
@@ -151,7 +157,6 @@ class Node {
   unsigned backup_rounds_ = 0;
   std::uint64_t ticket_ = 0;
   std::uint16_t level_;
-  std::uint32_t incarnation_ = 0;         // of the master
   std::uint32_t hinted_incarnation_ = 0;  // a greater one that a parent has named
   Epoch master_epoch_, database_, announced_;
   Gid bad_parent_{};

@@ -53,17 +53,17 @@ bool Node::take_master(const Request& r, Epoch epoch) {
     return false;
   }
   const bool older = epoch.incarnation == master_epoch_.incarnation ? epoch.counter < master_epoch_.counter
-                                                                    : epoch.incarnation < incarnation_;
+                                                                    : epoch.incarnation < master_epoch_.incarnation;
   if (!epoch.is_valid() || older) {
     ++counters_.replayed;
     return false;
   }
-  if (epoch.incarnation > incarnation_) {
-    incarnation_ = epoch.incarnation;
+  const bool is_new = epoch.incarnation > master_epoch_.incarnation;
+  master_epoch_ = epoch;
+  if (is_new) {
     ticket_ = 0;
     announce();
   }
-  master_epoch_ = epoch;
   return true;
 }
 
@@ -80,10 +80,10 @@ void Node::take(const Request& r, const SsaHello& body) {
   ticket_ = std::max(ticket_, body.get(SsaHello::ticket));
   const Duration wait = milliseconds(body.get(SsaHello::wait));
   handover_ = false;
-  hello_ = {0, 0, after(r.now, wait * 3 / 2 + within(wait))};
+  hello_ = {0, 0, after(r.now, wait * 3 / 2 + within(rng_, wait))};
   if (!parent_.exists())
     greeted_ = true;
-  else if (backup_.is_up())
+  else
     plan_hello(r.now);
 }
 
@@ -142,7 +142,7 @@ void Node::take(const Request& r, const SsaHookup& body) {
 }
 
 void Node::take_hookup_answer(const Request& r, const SsaHookup& body) {
-  const std::uint64_t id = r.message.transaction_id;
+  const std::uint32_t id = r.message.transaction_id;
   Uplink* uplink = parent_.transaction_id() == id ? &parent_ : backup_.transaction_id() == id ? &backup_ : nullptr;
   if (id == 0 || uplink == nullptr) {
     ++counters_.unexpected;
@@ -160,7 +160,10 @@ void Node::take_hookup_answer(const Request& r, const SsaHookup& body) {
   const auto step = uplink->handle_answer(r.now, static_cast<AnswerStatus>(r.message.status), heartbeat, rng_);
   if (step == Uplink::Step::lost) return lose(r.now, *uplink, gid);
   if (step == Uplink::Step::connected) connected(r.now, *uplink);
-  if (!refusal) take_epoch(r.now, *uplink, epoch_of(body.get(SsaHookup::epoch)));
+  if (refusal) return;
+  // Not only newer ones: the parent may have started again, or have named a version that does not exist.
+  uplink->epoch = epoch_of(body.get(SsaHookup::epoch));
+  take_epoch(r.now, uplink->epoch);
 }
 
 void Node::take_push(const Request& r, const SsaHookup& body) {
@@ -173,14 +176,14 @@ void Node::take_push(const Request& r, const SsaHookup& body) {
     ++counters_.replayed;
     return;
   }
-  take_epoch(r.now, *uplink, epoch);
+  uplink->epoch = epoch;
+  take_epoch(r.now, epoch);
 }
 
 /// A parent has this version. Only the master can make its own incarnation the present one; until it has, a parent's
 /// greater one makes the node greet the master, and nothing is pulled.
-void Node::take_epoch(Instant now, Uplink& from, Epoch epoch) {
-  if (epoch.is_valid() && epoch.number() > from.epoch.number()) from.epoch = epoch;
-  if (epoch.incarnation > incarnation_ && epoch.incarnation != hinted_incarnation_) {
+void Node::take_epoch(Instant now, Epoch epoch) {
+  if (epoch.incarnation > master_epoch_.incarnation && epoch.incarnation != hinted_incarnation_) {
     hinted_incarnation_ = epoch.incarnation;
     greet_successor(now);
   }
@@ -189,18 +192,23 @@ void Node::take_epoch(Instant now, Uplink& from, Epoch epoch) {
 
 void Node::announce() {
   const Epoch epoch = parent_.epoch;
-  if (!parent_.is_up() || epoch.incarnation > incarnation_ || epoch.number() <= announced_.number()) return;
+  if (!parent_.is_up() || epoch.incarnation > master_epoch_.incarnation || epoch.number() <= announced_.number())
+    return;
   announced_ = epoch;
   notify(NodeEvent::Kind::new_epoch, parent_.gid(), parent_.endpoint(), epoch);
 }
 
 void Node::take_child(const Request& r, const SsaHookup& body) {
   const Gid child = body.get(SsaHookup::endpoint).get(SsaEndpoint::gid);
+  if (children_.is_elsewhere(child, r.from)) {
+    ++counters_.wrong_child;
+    return;
+  }
   AnswerStatus status = AnswerStatus::ok;
   if (r.message.method == Method::set) {
     status = hook_child(r, body);
   } else if (r.message.method == Method::get) {
-    if (!children_.refresh(r.now, child, r.from)) status = AnswerStatus::unknown_node;
+    if (!children_.refresh(r.now, child)) status = AnswerStatus::unknown_node;
   } else if (children_.remove(child)) {
     notify(NodeEvent::Kind::child_left, child);
   }
@@ -234,7 +242,15 @@ AnswerStatus Node::hook_child(const Request& r, const SsaHookup& body) {
 }
 
 void Node::take(const Request& r, const SsaChildLost&) {
-  if (!r.message.is_answer || !report_.handle_answer(r.now, r.message.transaction_id)) ++counters_.unexpected;
+  if (!r.message.is_answer) {
+    ++counters_.unexpected;
+  } else if (!mad::same_port(r.from, master_)) {
+    ++counters_.wrong_master;
+  } else if (r.message.status != 0) {  // it is sent again
+    ++counters_.refused;
+  } else if (!report_.handle_answer(r.now, r.message.transaction_id)) {
+    ++counters_.unexpected;
+  }
 }
 
 void Node::take(const Request& r, const SsaLeave&) {

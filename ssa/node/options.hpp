@@ -39,6 +39,12 @@ struct NodeOptions {
   NodeTimers timers;
 };
 
+/// A random time up to `spread`.
+inline Duration within(Rng& rng, Duration spread) {
+  return Duration(static_cast<Duration::rep>(rng.below(static_cast<std::uint64_t>(spread.count()) + 1)));
+}
+/// A transaction ID of a request, never 0: Message::transaction_id.
+inline std::uint32_t draw_transaction_id(Rng& rng) { return static_cast<std::uint32_t>(rng.next()) | 1; }
 /// A random time from half of `middle` to one and a half.
 inline Duration jittered(Rng& rng, Duration middle) {
   const auto ns = static_cast<std::uint64_t>(middle.count());

@@ -34,7 +34,7 @@ void Uplink::promote(Instant now) {
 }
 
 Uplink::Step Uplink::send(Instant now, Rng& rng, Step step, Duration wait) {
-  if (tries_++ == 0) transaction_ = rng.next() | 1;
+  if (tries_++ == 0) transaction_ = draw_transaction_id(rng);
   deadline_ = after(now, wait);
   return step;
 }

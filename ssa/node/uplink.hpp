@@ -49,9 +49,9 @@ class Uplink {
   const wire::mad::SsaEndpoint& endpoint() const { return endpoint_; }
   Gid gid() const { return endpoint_.get(wire::mad::SsaEndpoint::gid); }
   /// That of the request without an answer; 0: there is none.
-  std::uint64_t transaction_id() const { return transaction_; }
+  std::uint32_t transaction_id() const { return transaction_; }
 
-  Epoch epoch;  ///< the newest that this parent has named
+  Epoch epoch;  ///< that of this parent's database, as it has named it last
 
  private:
   Step lose() { return clear(), Step::lost; }
@@ -62,7 +62,7 @@ class Uplink {
   Stage stage_ = Stage::none;
   bool is_backup_ = false;
   unsigned tries_ = 0, refusals_ = 0;
-  std::uint64_t transaction_ = 0;
+  std::uint32_t transaction_ = 0;
   Duration heartbeat_{};
   Instant heard_{}, deadline_ = never;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A node of the tree and a master that receive any messages of the tree from their peers: drawn methods, attributes, octets and
-// transaction IDs that may be right. Neither stops, their queues stay within their bounds, and each answer is a valid message.
+// transaction IDs that may be right. Neither stops, neither sends more at once than its queue may have, and each answer is a
+// valid message.
 #include "base/assert.hpp"
 #include "mad/serve.hpp"
 #include "ssa/master/master.hpp"
@@ -20,6 +21,8 @@ Gid gid_of(std::uint16_t lid) {
 }
 
 struct Peers {
+  static constexpr std::size_t children_max = 4, node_bound = 64 + children_max, master_bound = 1024;
+
   Peers() : node(node_options()), master(master_options()) {
     node.start(now, at(1));
     master.start(now);
@@ -28,7 +31,7 @@ struct Peers {
     NodeOptions o;
     o.gid = gid_of(2);
     o.roles = wire::mad::ssa_roles::access;
-    o.children_max = 4;
+    o.children_max = children_max;
     return o;
   }
   static MasterOptions master_options() {
@@ -43,7 +46,7 @@ struct Peers {
     return out;
   }
   template <class Machine>
-  void drain(Machine& machine) {
+  void drain(Machine& machine, std::size_t bound) {
     std::size_t n = 0;
     for (; auto sent = machine.poll_transmit(); ++n) {
       PARLEY_ASSERT(parse_message(sent->mad).has_value());
@@ -51,7 +54,7 @@ struct Peers {
     }
     while (machine.poll_event()) {
     }
-    PARLEY_ASSERT(n <= 1024);
+    PARLEY_ASSERT(n <= bound);
   }
 
   Instant now{};
@@ -86,16 +89,16 @@ void run(ConstBytes in) {
       peers.node.handle_message(peers.now, from, mad);
     else
       peers.master.handle_message(peers.now, from, mad);
-    peers.drain(peers.node);
-    peers.drain(peers.master);
+    peers.drain(peers.node, Peers::node_bound);
+    peers.drain(peers.master, Peers::master_bound);
     if (draw.u8() % 4 != 0) continue;
     const Instant next = std::min(peers.node.next_deadline(), peers.master.next_deadline());
     if (next == never) continue;
     peers.now = std::max(peers.now, next);
     peers.node.handle_deadline(peers.now);
     peers.master.handle_deadline(peers.now);
-    peers.drain(peers.node);
-    peers.drain(peers.master);
+    peers.drain(peers.node, Peers::node_bound);
+    peers.drain(peers.master, Peers::master_bound);
   }
 }
 

@@ -27,6 +27,7 @@ std::string_view end_word(sim::RunEnd end) {
     case sim::RunEnd::event_bound: return "event_bound";
     case sim::RunEnd::converge_bound: return "converge_bound";
     case sim::RunEnd::stopped: return "stopped";
+    case sim::RunEnd::exhausted: return "exhausted";
   }
   return "unknown";
 }
@@ -42,12 +43,15 @@ std::string bound_text(const sim::RunReport& report) {
       return fmt::format(
           "not over at its bound (events): [bounds] events = {}, at {}. Raise the bound if what is pending "
           "only takes many events",
-          report.bounds.events, precise_duration_text(report.finished_at.time_since_epoch()));
+          report.bounds.events.value_or(0), precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::converge_bound:
       return fmt::format(
           "not over at its bound (converge): [bounds] converge = \"{}\", at {}. Raise the bound if what is "
           "pending only takes long",
           sim::time_text(report.bounds.converge), precise_duration_text(report.finished_at.time_since_epoch()));
+    case sim::RunEnd::exhausted:
+      return fmt::format("not over when its event queue was full, at {}; no key of [bounds] raises that limit",
+                         precise_duration_text(report.finished_at.time_since_epoch()));
     case sim::RunEnd::settled:
     case sim::RunEnd::stopped: break;
   }

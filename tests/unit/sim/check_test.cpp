@@ -354,7 +354,8 @@ TEST(SimCheck, SeesQueuesBeyondTheirBoundsAndWhatIsLeftOver) {
   host.counters.reassembly_peak = 100;
   host.counters.streams = 1;
   ScenarioBounds bounds;
-  bounds.send_queue = bounds.reassembly = bounds.frames = 100;
+  bounds.send_queue = bounds.reassembly = 100;
+  bounds.frames = 100;
   Judge judge;
   check_queues(host, bounds, noon, judge);
   check_frames({.frames_peak = 200}, bounds, noon, judge);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Neighbours::known: no host announces itself or asks for the address of another, and no switch floods; an address that no
-// host has is asked for as ever.
+// Neighbours::known: no host announces itself or asks for the address of another, and no switch floods. An address that
+// no host has is asked for as before.
 #include <gmock/gmock.h>
 
 #include "host_kit.hpp"
@@ -34,7 +34,7 @@ struct Row {
       stations[i].listen(Address::any(Address::Family::v6, 7471));
       EXPECT_TRUE(world.add_link(host.id(), i < 2 ? left : right));
     }
-    world.set_neighbours(neighbours);
+    EXPECT_TRUE(world.set_neighbours(neighbours));
     world.set_tap(&tap);
   }
   void open(std::size_t from, const Address& to) {
@@ -82,6 +82,14 @@ TEST(SimKnownNeighbours, AnAddressThatNoHostHasIsAskedForAndNotFound) {
   ASSERT_TRUE(row.world.run_until([&] { return !row.stations[0].failures.empty(); }, 10s));
   EXPECT_EQ(row.stations[0].failures[0], std::make_error_code(std::errc::host_unreachable));
   EXPECT_GT(row.tap.questions, 0U);
+}
+
+TEST(SimKnownNeighbours, AWorldThatRunsIsNotChanged) {
+  Row row(Neighbours::discovered);
+  row.world.run_for(1ms);
+  const auto set = row.world.set_neighbours(Neighbours::known);
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error(), "neighbours: the world runs already");
 }
 
 // The same connection, discovered: what the tests above would see if it were not known.

@@ -38,6 +38,7 @@ TEST(LadderFacts, SayHowTheRunEnded) {
   EXPECT_EQ(result(RunEnd::event_bound, 0), "failed: stopped at its bound of events");
   EXPECT_EQ(result(RunEnd::converge_bound, 3), "failed: 3 violations, stopped at its bound of convergence");
   EXPECT_EQ(result(RunEnd::stopped, 0), "failed: stopped from outside");
+  EXPECT_EQ(result(RunEnd::exhausted, 1), "failed: 1 violation, stopped when its event queue was full");
 }
 
 TEST(LadderFacts, StandInTheirOrder) {

@@ -272,6 +272,12 @@ TEST(SimRun, StopsAtTheEventBound) {
   EXPECT_FALSE(report.pending.empty());
 }
 
+TEST(SimRun, AnExhaustedWorldSaysWhatToChange) {
+  EXPECT_THAT(exhausted_text(Neighbours::discovered), HasSubstr("at most 16777216 entries"));
+  EXPECT_THAT(exhausted_text(Neighbours::discovered), HasSubstr("write neighbours = \"known\", or fewer hosts"));
+  EXPECT_THAT(exhausted_text(Neighbours::known), HasSubstr("write fewer hosts"));
+}
+
 TEST(SimRun, StopsWhenAskedTo) {
   RunOptions options;
   options.keep_going = [] { return false; };

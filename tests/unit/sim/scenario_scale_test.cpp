@@ -93,9 +93,53 @@ TEST(SimScenarioCount, ErrorsNameTheLine) {
 }
 
 // Each error once, not once for each host.
-TEST(SimScenarioCount, AnErrorOfATableIsToldOnce) {
+TEST(SimScenarioCount, AnErrorOfATableIsReportedOnce) {
   EXPECT_THAT(errors_of(exchanged(ring(500), "[[link]]\nends = [\"h\", \"s\"]\n", "")),
               ElementsAre(HasSubstr("host 'h1' has no link"), HasSubstr("no path leads from 'h1' to 'h2'")));
+}
+
+TEST(SimScenarioCount, AnErrorOfThousandsOfHostsHidesNoOther) {
+  EXPECT_THAT(errors_of(exchanged(ring(2000), "count = 2000", "count = 2000\nkeepalive = \"5s\"\ndead_after = \"1s\"") +
+                        "[[connect]]\nfrom = \"h\"\nto = \"x\"\n"),
+              ElementsAre(HasSubstr("x.toml:6:1: dead_after: "), HasSubstr("x.toml:18:1: to: host 'x' is not there")));
+}
+
+TEST(SimScenarioCount, SeveralErrorsOfOneKeyAreAllReported) {
+  EXPECT_THAT(errors_of(ring(2) + "[[link]]\nends = [\"x\", \"y\"]\n[[link]]\nends = [\"h\", \"zzz\"]\n"),
+              ElementsAre(HasSubstr("host or switch 'x' is not there"), HasSubstr("host or switch 'y' is not there"),
+                          HasSubstr("host or switch 'zzz' is not there")));
+}
+
+TEST(SimScenarioCount, ANameOfHostsOrLinksWithACountIsNoOthersName) {
+  constexpr std::string_view one_more = "[[host]]\nname = \"h\"\n", two_more = "[[host]]\nname = \"h\"\ncount = 2\n";
+  for (const std::string_view more : {one_more, two_more})
+    EXPECT_THAT(errors_of(ring(2) + std::string(more)),
+                ElementsAre(HasSubstr("x.toml:15:1: name: 'h' is taken already")));
+  EXPECT_THAT(errors_of(exchanged(ring(2), "count = 2", "") + std::string(two_more)),
+              ElementsAre(HasSubstr("x.toml:15:1: name: 'h' is taken already")));
+  const std::string named = exchanged(ring(2), "ends = [\"h\", \"s\"]", "name = \"l\"\nends = [\"h\", \"s\"]");
+  const std::string other = "[[host]]\nname = \"b\"\n[[link]]\nends = [\"b\", \"s\"]\n";
+  EXPECT_THAT(errors_of(named + other), IsEmpty());
+  EXPECT_THAT(errors_of(named + other + "name = \"l\"\n"),
+              ElementsAre(HasSubstr("x.toml:19:1: name: a link is called 'l' already")));
+  EXPECT_THAT(errors_of(ring(2) + other + "name = \"h-s\"\n"),
+              ElementsAre(HasSubstr("x.toml:18:1: name: a link is called 'h-s' already")));
+}
+
+TEST(SimScenarioCount, EachOfHundredsOfHostsMayHaveAFault) {
+  const std::string crash = "[[fault]]\naction = \"crash\"\n";
+  EXPECT_EQ(parsed(ring(300) + crash + "at = \"1s\"\nhost = \"h\"\n").faults.size(), 300U);
+  EXPECT_THAT(errors_of(ring(300) + crash + "host = \"h\"\nlink = \"h1-s\"\n"),
+              ElementsAre(HasSubstr("link: more than 256 faults of one link")));
+}
+
+// The connections never start: their hosts are down for good.
+TEST(SimScenarioCount, AllHostsMayCrash) {
+  const RunReport report = run_kit::run(ring(1000, "neighbours = \"known\"") + "at = \"2s\"\nexpect = \"settled\"\n" +
+                                        "[[fault]]\naction = \"crash\"\nat = \"1s\"\nhost = \"h\"\n");
+  EXPECT_TRUE(report.passed()) << run_kit::words(report);
+  EXPECT_EQ(report.established + report.failed, 0U);
+  EXPECT_EQ(report.faults_hit, 1000U);
 }
 
 // ---- neighbours
@@ -121,16 +165,44 @@ TEST(SimScenarioNeighbours, FaultsOfDiscoveryAreRefusedWhereNoneIs) {
 // ---- bounds
 
 TEST(SimScenarioBounds, DefaultsGrowWithTheScenarioAndValuesOfTheFileDoNot) {
-  const ScenarioBounds standard;
-  EXPECT_EQ(bounds_of(parsed(ring(4))).frames, standard.frames);
+  const ScenarioBounds small = bounds_of(parsed(ring(4)));
+  EXPECT_EQ(small.events, 50'000'000U);
+  EXPECT_EQ(small.frames, 1U << 20);
   const ScenarioBounds large = bounds_of(parsed(ring(1000)));
   EXPECT_GE(large.frames, 3U * 1000 * 1000) << "announcements of all at once";
-  EXPECT_GE(large.events, standard.events);
+  EXPECT_GE(large.events, small.events);
   Scenario many = parsed(ring(4));
   many.connects[0].count = 1'000'000;
   EXPECT_GT(bounds_of(many).events, 1'000'000'000U);
-  EXPECT_EQ(bounds_of(parsed(ring(1000, "[bounds]\nframes = 7\nevents = 8"))).frames, 7U);
-  EXPECT_EQ(bounds_of(parsed(ring(1000, "[bounds]\nframes = 7\nevents = 8"))).events, 8U);
+  for (const std::string_view written : {"frames = 7\nevents = 8", "frames = 1048576\nevents = 50000000"}) {
+    const Scenario scenario = parsed(ring(500, fmt::format("[bounds]\n{}", written)));
+    EXPECT_EQ(fmt::format("frames = {}\nevents = {}", *bounds_of(scenario).frames, *bounds_of(scenario).events),
+              written);
+    expect_same(scenario, parsed(to_toml(scenario)));
+  }
+}
+
+TEST(SimScenarioBounds, DiscoveryAmongTenThousandNeedsBoundsOfItsOwn) {
+  Scenario s = parsed(ring(2));
+  const auto errors = [&] {
+    std::vector<std::string> out;
+    for (const ScenarioError& error : check_scenario(s))
+      if (error.key == "neighbours") out.push_back(error.text);
+    return out;
+  };
+  s.hosts.resize(4096 + 1);  // with the switch
+  EXPECT_THAT(errors(), IsEmpty());
+  s.hosts.resize(4097 + 1);
+  EXPECT_THAT(errors(), ElementsAre(HasSubstr("4097 are more than 4096: write neighbours = \"known\"")));
+  s.bounds.events = 8;
+  EXPECT_THAT(errors(), ::testing::SizeIs(1));
+  s.bounds.frames = 7;
+  EXPECT_THAT(errors(), IsEmpty());
+  s.bounds = {};
+  s.hosts.resize(60'000);
+  EXPECT_LT(bounds_of(s).events, 1'000'000'000U);
+  s.neighbours = Neighbours::known;
+  EXPECT_THAT(errors(), IsEmpty());
 }
 
 TEST(SimScenarioBounds, TheReportHasTheBoundsThatApplied) {

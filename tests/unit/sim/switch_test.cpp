@@ -100,7 +100,8 @@ TEST(SimSwitch, FloodedCopiesAreTheSameFrame) {
   EXPECT_EQ(star.engine.frames.out(), 0u);
 }
 
-// Ports whose copies arrive at one time share a frame and an entry of the queue; what arrives and when does not tell.
+// Ports whose copies arrive at one time share a frame and an entry of the queue. Contents and times of arrival
+// are the same as with separate copies.
 TEST(SimSwitch, FloodedCopiesAreOneFrameInMemoryAndArriveAsIfEachWereItsOwn) {
   const auto options = [](std::size_t sink) {
     LinkOptions out;
@@ -124,7 +125,7 @@ TEST(SimSwitch, FloodedCopiesAreOneFrameInMemoryAndArriveAsIfEachWereItsOwn) {
   EXPECT_EQ(star.got(), (Star::Counts{0, 2, 2, 2, 1, 2, 2}));
 }
 
-TEST(SimSwitch, KnowsTheHostsThatItWasToldOfBeyondItsBound) {
+TEST(SimSwitch, KeepsKnownHostsBeyondItsBound) {
   MacTable table(2);
   for (std::uint64_t mac = 1; mac <= 5; ++mac) table.know(mac, static_cast<std::uint16_t>(mac));
   for (std::uint64_t mac = 1; mac <= 5; ++mac) EXPECT_EQ(table.find(mac), mac);

@@ -82,6 +82,8 @@ TEST(SsaMessages, AreRequestsAndTheirAnswers) {
 TEST(SsaMessages, AreRefusedWithAReason) {
   const Datagram a_hello = request<MgmtClass::ssa, Method::set>(hello()),
                  a_parent = request<MgmtClass::ssa, Method::set>(parent()),
+                 a_hookup = request<MgmtClass::ssa, Method::set>(
+                     SsaHookup{}.set(SsaHookup::endpoint, SsaEndpoint{}.set(SsaEndpoint::gid, gid(1)))),
                  a_report = request<MgmtClass::ssa, Method::report>(lost());
   const auto of = [](auto body) { return request<MgmtClass::ssa, Method::set>(body); };
   const auto reported = [](auto body) { return request<MgmtClass::ssa, Method::report>(body); };
@@ -107,6 +109,10 @@ TEST(SsaMessages, AreRefusedWithAReason) {
       {answer(a_hello, Method::get), "attribute 4112 has no method 1"},
       {answer(a_parent, Method::report), "attribute 4113 has no method 6"},
       {answer(a_report, Method::get_resp), "attribute 4115 has no method 129"},
+      {answer(a_hello, static_cast<Method>(0x82)), "attribute 4112 has no method 130"},
+      {answer(a_parent, static_cast<Method>(0x82)), "attribute 4113 has no method 130"},
+      {answer(a_hookup, static_cast<Method>(0x82)), "attribute 4114 has no method 130"},
+      {answer(a_hookup, static_cast<Method>(0x83)), "attribute 4114 has no method 131"},
       {request<MgmtClass::ssa, Method::get>(ClassPortInfo{}), "attribute 1 is not a message of the tree"},
       {request<MgmtClass::perf, Method::get>(ClassPortInfo{}), "the datagram is of class 4"},
       {request<MgmtClass::application, Method::get>(ClassPortInfo{}, {.mgmt_class = 0x2C, .class_version = 2}),

@@ -229,6 +229,148 @@ TEST(SsaNode, AnEpochOfAParentIsAnnouncedOnceAndNeverBackwards) {
   EXPECT_EQ(b.node.counters().replayed, 2U);
 }
 
+std::vector<Epoch> announced(NodeBench& b) {
+  std::vector<Epoch> out;
+  for (const NodeEvent& event : b.events())
+    if (event.kind == NodeEvent::Kind::new_epoch) out.push_back(event.epoch);
+  return out;
+}
+void push(NodeBench& b, Epoch epoch) {
+  b.parent_epoch = epoch;
+  b.receive(parent_lid, request_of<Method::send>(b.hookup_of(parent_lid)));
+}
+
+TEST(SsaNode, AFailedPullIsAnnouncedAgainWithTheNextHeartbeat) {
+  NodeBench b;
+  b.connect(true);
+  push(b, {1, 7});
+  (void)b.events();
+  b.node.handle_pull_failed(gid_of(stranger_lid));
+  b.until(Method::get, parent_lid);
+  b.receive(parent_lid, b.hookup_answer(b.last, parent_lid));
+  EXPECT_THAT(announced(b), testing::IsEmpty());
+  b.node.handle_pull_failed(gid_of(parent_lid));
+  EXPECT_THAT(announced(b), testing::IsEmpty()) << "not before the heartbeat";
+  b.until(Method::get, parent_lid);
+  b.receive(parent_lid, b.hookup_answer(b.last, parent_lid));
+  EXPECT_THAT(announced(b), testing::ElementsAre(Epoch{1, 7}));
+}
+
+TEST(SsaNode, AnEpochThatDoesNotExistHoldsUpNoOther) {
+  NodeBench b;
+  b.connect(true);
+  (void)b.events();
+  push(b, {1, 0xFFFFFFFF});
+  EXPECT_THAT(announced(b), testing::ElementsAre(Epoch{1, 0xFFFFFFFF}));
+  b.node.handle_pull_failed(gid_of(parent_lid));
+  b.parent_epoch = {1, 7};
+  b.until(Method::get, parent_lid);
+  b.receive(parent_lid, b.hookup_answer(b.last, parent_lid));
+  EXPECT_THAT(announced(b), testing::ElementsAre(Epoch{1, 7}));
+}
+
+TEST(SsaNode, AVersionOfADeadParentIsPulledFromTheNext) {
+  NodeBench b;
+  b.connect(true);
+  (void)b.events();
+  push(b, {1, 7});
+  EXPECT_THAT(announced(b), testing::ElementsAre(Epoch{1, 7}));
+  b.node.handle_parent_lost(b.now, gid_of(parent_lid));
+  b.until(Method::set, backup_lid);
+  b.receive(backup_lid, b.hookup_answer(b.last, backup_lid));
+  EXPECT_THAT(announced(b), testing::ElementsAre(Epoch{1, 7}));
+}
+
+TEST(SsaNode, AChildIsAtThePortWhereItHasHookedUp) {
+  NodeBench b;
+  b.connect(false);
+  b.receive(child_lid, request_of<Method::set>(b.hookup_of(child_lid)));
+  (void)b.drain();
+  b.receive(stranger_lid, request_of<Method::set>(b.hookup_of(child_lid)));
+  b.receive(stranger_lid, request_of<Method::get>(b.hookup_of(child_lid)));
+  b.receive(stranger_lid, request_of<Method::delete_>(b.hookup_of(child_lid)));
+  EXPECT_TRUE(b.drain().empty());
+  EXPECT_EQ(b.node.counters().wrong_child, 3U);
+  EXPECT_EQ(b.node.children().size(), 1U);
+  b.node.handle_database(b.now, {1, 6});
+  EXPECT_EQ(sent_to(b.drain(), child_lid), 1U);
+}
+
+TEST(SsaNode, AReportIsAnsweredByTheMasterOnly) {
+  NodeBench b;
+  b.connect(false);
+  b.receive(child_lid, request_of<Method::set>(b.hookup_of(child_lid)));
+  b.node.handle_child_lost(b.now, gid_of(child_lid));
+  b.until(Method::report, master_lid);
+  const Datagram report = b.last;
+  const auto body = body_of<SsaChildLost>(report);
+  b.receive(stranger_lid, answer_to(report, body));
+  EXPECT_EQ(b.node.counters().wrong_master, 1U);
+  b.receive(master_lid, answer_to(report, body, AnswerStatus::denied));
+  EXPECT_EQ(b.node.counters().refused, 1U);
+  b.until(Method::report, master_lid);
+  EXPECT_EQ(b.last, report);
+  b.receive(master_lid, answer_to(report, body));
+  b.receive(master_lid, answer_to(report, body));
+  EXPECT_EQ(b.node.counters().unexpected, 1U) << "the second one";
+}
+
+TEST(SsaNode, AReportKeepsItsChildrenWhenThereAreMoreThanItsBound) {
+  Rng rng(1);
+  LostReport report({}, 2);
+  Instant now{};
+  for (const std::uint16_t lid : std::initializer_list<std::uint16_t>{20, 21}) report.add(now, gid_of(lid));
+  now = report.next_deadline();
+  ASSERT_TRUE(report.handle_deadline(now, rng));
+  for (const std::uint16_t lid : std::initializer_list<std::uint16_t>{22, 23}) report.add(now, gid_of(lid));
+  EXPECT_THAT(report.batch(), testing::ElementsAre(gid_of(20), gid_of(21)));
+  EXPECT_TRUE(report.handle_answer(now, report.transaction_id()));
+  for (const std::uint16_t lid : std::initializer_list<std::uint16_t>{24, 25, 26}) report.add(now, gid_of(lid));
+  now = report.next_deadline();
+  ASSERT_TRUE(report.handle_deadline(now, rng));
+  EXPECT_THAT(report.batch(), testing::ElementsAre(gid_of(25), gid_of(26)));
+}
+
+TEST(SsaNode, OnlyTheLowerHalfOfATransactionIdCounts) {
+  NodeBench b;
+  b.node.start(b.now, at(master_lid));
+  b.until(Method::set, master_lid);
+  Datagram answer = b.hello_answer(b.last);
+  answer[8] ^= 0x55;
+  answer[12] ^= 1;
+  b.receive(master_lid, answer);
+  EXPECT_EQ(b.node.state(), NodeState::joining);
+  answer[12] ^= 1;
+  b.receive(master_lid, answer);
+  EXPECT_EQ(b.node.state(), NodeState::orphan);
+}
+
+TEST(SsaNode, WithoutBackupItAsksForOneAgainAfterABoundedTime) {
+  NodeBench b;
+  b.connect(false);
+  (void)b.drain();
+  int hellos = 0;
+  const Instant before = b.now;
+  Instant second{};
+  while (hellos < 2 && b.now - before < 1000s) {
+    for (const Transmit& sent : b.drain()) {
+      if (sent.to.lid != master_lid) {
+        b.receive(sent.to.lid, b.hookup_answer(sent.mad, sent.to.lid));
+        continue;
+      }
+      ++hellos;
+      second = b.now;
+      b.receive(
+          master_lid,
+          answer_to(
+              sent.mad,
+              body_of<SsaHello>(sent.mad).set(SsaHello::epoch, wire_of(b.master_epoch)).set(SsaHello::wait, 600'000)));
+    }
+    b.to_deadline();
+  }
+  EXPECT_LE(second - before, 90s + 180s) << "60 s and 120 s, each times 0.5 to 1.5";
+}
+
 TEST(SsaNode, AParentCannotMakeAnIncarnationThePresentOne) {
   NodeBench b;
   b.connect(true);

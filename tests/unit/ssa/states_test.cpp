@@ -50,6 +50,12 @@ std::vector<NodeInput> commands() {
   return {{"start", [](NodeStage& s) { s.node.start(s.now, at(master_lid)); }},
           {"port down", [](NodeStage& s) { s.node.handle_port_down(s.now); }},
           {"another master", [](NodeStage& s) { s.node.handle_master(s.now, at(third_lid)); }},
+          {"another master; 5 s",
+           [](NodeStage& s) {
+             s.node.handle_master(s.now, at(third_lid));
+             const Instant end = s.now + 5s;
+             while (s.node.next_deadline() <= end) s.to_deadline();
+           }},
           {"leave", [](NodeStage& s) { s.node.leave(s.now); }},
           {"new database",
            [](NodeStage& s) {
@@ -153,6 +159,11 @@ std::vector<NodeInput> child_messages() {
          s.receive(child_lid, request_of<Method::set>(s.hookup_of(child_lid)));
          s.receive(child_lid, request_of<Method::delete_>(s.hookup_of(child_lid)));
        }},
+      {"child hooks up, elsewhere again",
+       [](NodeStage& s) {
+         s.receive(child_lid, request_of<Method::set>(s.hookup_of(child_lid)));
+         s.receive(stranger_lid, request_of<Method::set>(s.hookup_of(child_lid)));
+       }},
       {"a hello", [](NodeStage& s) {
          s.receive(child_lid,
                    request_of<Method::set>(
@@ -172,9 +183,11 @@ std::string counted(const Rows& rows, const Counters& before, const Counters& no
 std::string counted(const NodeCounters& before, const NodeCounters& now) {
   using C = NodeCounters;
   constexpr std::pair<const char*, std::uint64_t C::*> rows[] = {
-      {"malformed", &C::malformed},       {"wrong_key", &C::wrong_key},   {"wrong_master", &C::wrong_master},
-      {"wrong_parent", &C::wrong_parent}, {"wrong_node", &C::wrong_node}, {"replayed", &C::replayed},
-      {"unexpected", &C::unexpected},     {"refused", &C::refused},       {"children_refused", &C::children_refused}};
+      {"malformed", &C::malformed},       {"wrong_key", &C::wrong_key},
+      {"wrong_master", &C::wrong_master}, {"wrong_parent", &C::wrong_parent},
+      {"wrong_child", &C::wrong_child},   {"wrong_node", &C::wrong_node},
+      {"replayed", &C::replayed},         {"unexpected", &C::unexpected},
+      {"refused", &C::refused},           {"children_refused", &C::children_refused}};
   return counted(rows, before, now);
 }
 
@@ -425,10 +438,9 @@ std::vector<MasterRow> answers() {
 std::string counted(const MasterCounters& before, const MasterCounters& now) {
   using C = MasterCounters;
   constexpr std::pair<const char*, std::uint64_t C::*> rows[] = {
-      {"malformed", &C::malformed},           {"wrong_key", &C::wrong_key},
-      {"unexpected", &C::unexpected},         {"future_epochs", &C::future_epochs},
-      {"wrong_node", &C::wrong_node},         {"denied", &C::denied},
-      {"foreign_p_keys", &C::foreign_p_keys}, {"full", &C::full}};
+      {"malformed", &C::malformed},         {"wrong_key", &C::wrong_key},           {"unexpected", &C::unexpected},
+      {"future_epochs", &C::future_epochs}, {"wrong_node", &C::wrong_node},         {"denied", &C::denied},
+      {"newer_masters", &C::newer_masters}, {"foreign_p_keys", &C::foreign_p_keys}, {"full", &C::full}};
   return counted(rows, before, now);
 }
 

@@ -106,7 +106,7 @@ TEST(SsaStream, AnEpochIsNotBelievedAgainstTheNodeOrTheMaster) {
   const SnapshotPtr next = drawn.commit(1);
   EXPECT_EQ(refusal(base, base->epoch()), "");
   EXPECT_EQ(refusal(base, next->epoch()), "") << "a parent may be behind";
-  EXPECT_THAT(refusal(next, base->epoch()), HasSubstr("has the counter 3, and the master's newest has 2"));
+  EXPECT_THAT(refusal(next, base->epoch()), HasSubstr("has the counter 3, and the newest that is announced has 2"));
   EXPECT_THAT(refusal(others, base->epoch()), HasSubstr("is of incarnation 8, and the master's of 7"));
 }
 

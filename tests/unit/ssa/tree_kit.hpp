@@ -79,6 +79,7 @@ class Tree {
     settle(lid);
   }
   void cut(std::uint16_t a, std::uint16_t b) { cuts_.insert(std::minmax(a, b)); }
+  void heal() { cuts_.clear(); }
 
   Node& node(std::uint16_t lid) { return *hosts[lid].node; }
   std::uint16_t parent_of(std::uint16_t lid) {

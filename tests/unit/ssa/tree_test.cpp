@@ -195,6 +195,26 @@ TEST(SsaTrees, ALinkThatFailsMovesOneConsumerOnly) {
   EXPECT_EQ(tree.connected(true), 40U);
 }
 
+TEST(SsaTrees, ADistributionNodeThatWasCutOffFromItsOnlyParentReturns) {
+  Tree tree(12, {.consumers = 20});
+  boot(tree);
+  tree.run(20s);
+  tree.cut(Tree::core, tree.distribution(0));
+  tree.run(8s);
+  EXPECT_FALSE(tree.is_connected(tree.distribution(0)));
+  tree.heal();
+  EXPECT_TRUE(tree.run_until(30s, [&] { return tree.is_connected(tree.distribution(0)); }));
+  EXPECT_TRUE(tree.run_until(120s, [&] { return tree.connected(true) == 20; }));
+}
+
+TEST(SsaTrees, ADeadDistributionNodeIsForgotten) {
+  Tree tree(13, {.consumers = 20});
+  boot(tree);
+  tree.run(20s);
+  tree.kill(tree.distribution(1));
+  EXPECT_TRUE(tree.run_until(30s, [&] { return !tree.master->stage_of(gid_of(tree.distribution(1))); }));
+}
+
 TEST(SsaTrees, ConsumersThatBootBeforeAnyAccessNodeWaitForOne) {
   Tree tree(8, {.consumers = 40});
   tree.boot(Tree::core);

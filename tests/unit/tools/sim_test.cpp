@@ -123,6 +123,11 @@ TEST(ToolsSimReport, BoundsAreFailuresThatNameTheBound) {
   made.result.report.end = sim::RunEnd::event_bound;
   made.result.report.bounds.events = 1234;
   EXPECT_THAT(run_text(made.result), HasSubstr("bound (events): [bounds] events = 1234"));
+  made.result.report.end = sim::RunEnd::exhausted;
+  EXPECT_EQ(verdict_word(made.result), "failed");
+  EXPECT_THAT(run_text(made.result), ::testing::AllOf(HasSubstr("its event queue was full, at 1.203"),
+                                                      ::testing::Not(HasSubstr("Raise the bound"))));
+  EXPECT_EQ(nlohmann::ordered_json::parse(run_json(made.result, true).dump(real_text))["end"], "exhausted");
   made.result.report.end = sim::RunEnd::stopped;
   EXPECT_EQ(verdict_word(made.result), "stopped");
 }
