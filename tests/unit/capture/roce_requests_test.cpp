@@ -4,7 +4,7 @@
 
 #include "tests/unit/capture/roce_kit.hpp"
 
-namespace parley::capture {
+namespace parley::capture::roce_requests_test {
 namespace {
 
 using test::keys_of;
@@ -92,4 +92,4 @@ TEST(CaptureRoceRequests, AWriteWithAPacketThatIsTooShortIsNotBlamedForItsSumToo
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::roce_requests_test

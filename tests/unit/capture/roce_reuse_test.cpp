@@ -6,7 +6,7 @@
 
 #include "tests/unit/capture/roce_kit.hpp"
 
-namespace parley::capture {
+namespace parley::capture::roce_reuse_test {
 namespace {
 
 using test::keys_of;
@@ -114,4 +114,4 @@ TEST(CaptureRoceReuse, ALapThatIsSentAgainIsARetransmission) {
 }
 
 }  // namespace
-}  // namespace parley::capture
+}  // namespace parley::capture::roce_reuse_test
