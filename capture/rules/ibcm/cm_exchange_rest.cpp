@@ -30,6 +30,8 @@ bool only_of_req(CmReject reason) {
 // two was sent before there was a REP (IBA §12.9).
 void CmExchange::report_early_rtu(const CapturedCm& rep) {
   if (restarted_) return;  // the RTU may be for an earlier answer
+  if (left(Side::responder).frame != 0 || left(Side::initiator).frame != 0)
+    return;  // a REP that comes late: the first was lost
   if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
   findings_.report(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                    fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));

@@ -113,5 +113,19 @@ TEST(CaptureRoceReuse, ALapThatIsSentAgainIsARetransmission) {
   EXPECT_EQ(r.connections[0].ib->retries, 2U);
 }
 
+// IBA §12.9. The PSNs of the responder's GSI prove the order of an MRA and a REP, but a REP behind the end is not the first.
+TEST(CaptureRoceReuse, ARepBehindTheEndProvesNoEarlyRtu) {
+  for (const bool ended : {false, true}) {
+    RoceTalk t;
+    t.cm(0, t.req());
+    t.cm(1, wire::ib::CmMra{.local_comm_id = 0xBBBB, .remote_comm_id = 0xAAAA, .service_timeout = 20});
+    t.cm(0, RoceTalk::rtu());
+    if (ended) t.cm(0, RoceTalk::dreq());
+    t.cm(1, t.rep(), 50ms);
+    const std::string keys = keys_of(test::analyse(t.frames));
+    EXPECT_EQ(keys.find("cm.rtu-before-rep") == std::string::npos, ended) << keys;
+  }
+}
+
 }  // namespace
 }  // namespace parley::capture::roce_reuse_test
