@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/host/directory.hpp"
 
-#include <cstring>
-
 namespace parley::sim {
 
-std::uint32_t NeighbourDirectory::hash_of(const Address& address) {
-  std::uint64_t high = 0, low = 0;
-  std::memcpy(&high, address.octets.data(), 8);
-  std::memcpy(&low, address.octets.data() + 8, 8);
-  return static_cast<std::uint32_t>(mix_bits(mix_bits(high) + low));
-}
-
 std::uint32_t NeighbourDirectory::slot_of(const Address& address) const {
-  return index_.find(hash_of(address), [&](std::uint32_t slot) {
+  return index_.find(hash_of_address(address.octets, 0), [&](std::uint32_t slot) {
     return entries_[slot].family == address.family && entries_[slot].octets == address.octets;
   });
 }
 
 void NeighbourDirectory::add(const Address& address, const wire::Mac& mac) {
   if (slot_of(address) != SlotIndex::none) return;
-  index_.insert(hash_of(address), static_cast<std::uint32_t>(entries_.size()));
+  index_.insert(hash_of_address(address.octets, 0), static_cast<std::uint32_t>(entries_.size()));
   entries_.push_back({address.octets, mac, address.family});
 }
 

@@ -24,7 +24,6 @@ class NeighbourDirectory {
     wire::Mac mac{};
     Address::Family family = Address::Family::v4;
   };
-  static std::uint32_t hash_of(const Address& address);
   std::uint32_t slot_of(const Address& address) const;
 
   std::vector<Entry> entries_;

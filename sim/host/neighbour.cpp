@@ -2,7 +2,6 @@
 #include "sim/host/neighbour.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace parley::sim {
 
@@ -23,11 +22,8 @@ bool take(std::vector<T>& from, std::size_t& at, T& out) {
 }  // namespace
 
 std::uint32_t NeighbourTable::hash_of(std::uint16_t port, const Address& address) {
-  std::uint64_t high = 0, low = 0;
-  std::memcpy(&high, address.octets.data(), 8);
-  std::memcpy(&low, address.octets.data() + 8, 8);
   const std::uint64_t family = address.family == Address::Family::v4 ? 4 : 6;
-  return static_cast<std::uint32_t>(mix_bits(mix_bits(high ^ family << 60 ^ port) + low));
+  return hash_of_address(address.octets, family << 60 ^ port);
 }
 
 std::uint32_t NeighbourTable::slot_of(std::uint16_t port, const Address& address) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/host/stack.hpp"
 
-#include <cstring>
 #include <memory>
 
 namespace parley::sim {
@@ -9,12 +8,9 @@ namespace parley::sim {
 Stack::Stack(Rng& rng) : port_secret_(rng.next()) {}
 
 std::uint32_t Stack::hash_of(const ConnectionKey& key) {
-  std::uint64_t high = 0, low = 0;
-  std::memcpy(&high, key.peer.data(), 8);
-  std::memcpy(&low, key.peer.data() + 8, 8);
   const std::uint64_t rest = std::uint64_t{key.local_port} << 48 | std::uint64_t{key.peer_port} << 32 |
                              std::uint64_t{key.port} << 8 | static_cast<std::uint64_t>(key.kind);
-  return static_cast<std::uint32_t>(mix_bits(mix_bits(high ^ rest) + low));
+  return hash_of_address(key.peer, rest);
 }
 
 std::uint32_t Stack::find(const ConnectionKey& key) const {

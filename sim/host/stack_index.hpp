@@ -2,7 +2,9 @@
 // A hash index of slots: open addressing with linear probing and removal by shifting back, so there are no tombstones.
 // Identical on every machine: the hash is computed from integers, and the table is never iterated in its order.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace parley::sim {
@@ -15,6 +17,14 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x *= 0xD6E8FEB86659FD93;
   x ^= x >> 32;
   return x;
+}
+
+/// Hashes an IP address and 64 bits with the rest of a key.
+inline std::uint32_t hash_of_address(const std::array<std::uint8_t, 16>& octets, std::uint64_t rest) {
+  std::uint64_t high = 0, low = 0;
+  std::memcpy(&high, octets.data(), 8);
+  std::memcpy(&low, octets.data() + 8, 8);
+  return static_cast<std::uint32_t>(mix_bits(mix_bits(high ^ rest) + low));
 }
 
 /// Keys are in the caller's slots; the index keeps 32 bits of each hash next to the slot's number. Eight octets per

@@ -16,7 +16,6 @@ namespace {
 
 constexpr Placement::Id root_id = 0;
 constexpr unsigned ask_tries = 6;
-constexpr std::size_t access_layer = 2, consumer_layer = 3;
 constexpr Duration pace_max = std::chrono::milliseconds(50);  // at least 20 assignments a second
 
 }  // namespace

@@ -129,25 +129,20 @@ class Master {
     Instant unplaced_until = never;  // then it is lost
     Id bad = Placement::none;
   };
-  struct Request {
-    Instant now;
-    const mad::Address& from;
-    const Message& message;
-    ConstBytes mad;
-  };
 
-  void take(const Request& r, const wire::mad::SsaHello& body);
-  void take(const Request& r, const wire::mad::SsaParent& body);
-  void take(const Request& r, const wire::mad::SsaHookup& body);
-  void take(const Request& r, const wire::mad::SsaChildLost& body);
-  void take(const Request& r, const wire::mad::SsaLeave& body);
-  AnswerStatus check_hello(const Request& r, const wire::mad::SsaHello& body);
+  void take(const Received& r, const wire::mad::SsaHello& body);
+  void take(const Received& r, const wire::mad::SsaParent& body);
+  void take(const Received& r, const wire::mad::SsaHookup& body);
+  void take(const Received& r, const wire::mad::SsaChildLost& body);
+  void take(const Received& r, const wire::mad::SsaLeave& body);
+  AnswerStatus check_hello(const Received& r, const wire::mad::SsaHello& body);
   Id member_of(const wire::mad::SsaHello& body);
   void greet(Instant now, Id id, const wire::mad::SsaHello& body);
   void parent_greets(Instant now, Id id, bool is_new);
   void adopt(Instant now, Id id, Id parent, bool has_backup);
   void adopt_waiting(Instant now, Id parent);
   void confirm(Id id);
+  void probe_later(Instant now, Id id);
   Duration wait_of(Instant now, Id id) const;
   void take_assigned(Instant now, Id id, const Message& message);
   void take_probed(Instant now, Id id, const wire::mad::SsaParent& body);
@@ -170,7 +165,6 @@ class Master {
   void answered(Id id);
   void handle_member(Instant now, Id id);
   void rebalance(Instant now);
-  void answer(const Request& r, ConstBytes body, AnswerStatus status);
 
   MasterOptions options_;
   Rng rng_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/after.hpp"
-#include "mad/serve.hpp"
 #include "ssa/master/master.hpp"
 #include "ssa/node/options.hpp"
 
@@ -22,10 +21,6 @@ namespace {
 
 constexpr unsigned probe_rounds = 3;
 constexpr Duration content_wait = std::chrono::seconds(600);  // of a node that has what it can get
-
-std::uint32_t in_milliseconds(Duration d) {
-  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
-}
 
 }  // namespace
 
@@ -48,19 +43,14 @@ void Master::handle_message(Instant now, const mad::Address& from, ConstBytes oc
     ++counters_.unexpected;
     return;
   }
-  const Request r{now, from, *message, octets};
+  const Received r{now, from, *message, octets};
   std::visit([&](const auto& body) { take(r, body); }, message->body);
   advance(now);
 }
 
-void Master::answer(const Request& r, ConstBytes body, AnswerStatus status) {
-  if (const auto reply = mad::reply_to(r.mad, body, static_cast<std::uint16_t>(status)))
-    transmits_.push({r.from, *reply});
-}
+void Master::take(const Received&, const SsaHookup&) {}  // is_for_master() has refused it
 
-void Master::take(const Request&, const SsaHookup&) {}  // is_for_master() has refused it
-
-AnswerStatus Master::check_hello(const Request& r, const SsaHello& body) {
+AnswerStatus Master::check_hello(const Received& r, const SsaHello& body) {
   const Gid gid = body.get(SsaHello::port_gid);
   if (r.from.grh && r.from.grh->gid != gid) {
     ++counters_.wrong_node;
@@ -110,10 +100,10 @@ Master::Id Master::member_of(const SsaHello& body) {
   return id;
 }
 
-void Master::take(const Request& r, const SsaHello& body) {
+void Master::take(const Received& r, const SsaHello& body) {
   SsaHello reply = body;
   if (const AnswerStatus status = check_hello(r, body); status != AnswerStatus::ok)
-    return answer(r, reply.octets(), status);
+    return answer(transmits_, r, reply.octets(), status);
   ++counters_.hellos;
   const Gid gid = body.get(SsaHello::port_gid);
   if (const Id old = find(gid); old != Placement::none && records_[old].roles != body.get(SsaHello::roles))
@@ -130,12 +120,12 @@ void Master::take(const Request& r, const SsaHello& body) {
                         .set(SsaEndpoint::qpn, body.get(SsaHello::qpn))
                         .set(SsaEndpoint::port, body.get(SsaHello::port));
   record.ticket = ++tickets_;
-  if (layer_of(record.roles) < 3) parent_greets(r.now, id, is_new);
+  if (layer_of(record.roles) < consumer_layer) parent_greets(r.now, id, is_new);
   greet(r.now, id, body);
   reply.set(SsaHello::epoch, wire_of(options_.epoch))
       .set(SsaHello::ticket, records_[id].ticket)
-      .set(SsaHello::wait, in_milliseconds(wait_of(r.now, id)));
-  answer(r, reply.octets(), AnswerStatus::ok);
+      .set(SsaHello::wait, whole_milliseconds(wait_of(r.now, id)));
+  answer(transmits_, r, reply.octets(), AnswerStatus::ok);
 }
 
 /// A node that can have children: members without a place may get one.
@@ -219,7 +209,7 @@ Duration Master::wait_of(Instant now, Id id) const {
   return out + t.spread;
 }
 
-void Master::take(const Request& r, const SsaParent& body) {
+void Master::take(const Received& r, const SsaParent& body) {
   const auto found = by_transaction_.find(r.message.transaction_id);
   if (found == by_transaction_.end()) {
     ++counters_.unexpected;
@@ -248,7 +238,12 @@ void Master::take_assigned(Instant now, Id id, const Message& message) {
     placement_.assign(id, {});
     return wait_for_hello(now, id);
   }
-  record.stage = MemberStage::assigned;
+  probe_later(now, id);
+}
+
+/// It has time to hook up; then it is asked whether it has.
+void Master::probe_later(Instant now, Id id) {
+  records_[id].stage = MemberStage::assigned;
   deadlines_.set(id, after(now, options_.timers.confirm + within(rng_, options_.timers.confirm)));
 }
 
@@ -264,17 +259,13 @@ void Master::take_probed(Instant now, Id id, const SsaParent& body) {
     placement_.assign(id, {named, named == backup ? Placement::none : backup});
     return line_up(now, id);
   }
-  if (++record.rounds <= probe_rounds) {
-    record.stage = MemberStage::assigned;
-    deadlines_.set(id, after(now, options_.timers.confirm + within(rng_, options_.timers.confirm)));
-    return;
-  }
+  if (++record.rounds <= probe_rounds) return probe_later(now, id);
   record.rounds = 0;
   record.bad = parent;
   line_up(now, id);
 }
 
-void Master::take(const Request& r, const SsaChildLost& body) {
+void Master::take(const Received& r, const SsaChildLost& body) {
   const Id parent = find(body.get(SsaChildLost::port_gid));
   if (parent == Placement::none || !mad::same_port(r.from, records_[parent].address)) {
     ++counters_.wrong_node;
@@ -283,7 +274,7 @@ void Master::take(const Request& r, const SsaChildLost& body) {
   ++counters_.reports;
   for (std::size_t i = 0; i < body.get(SsaChildLost::child_count); ++i)
     lose_child(r.now, find(body.get(SsaChildLost::child, i).get(SsaChild::gid)), parent);
-  answer(r, body.octets(), AnswerStatus::ok);
+  answer(transmits_, r, body.octets(), AnswerStatus::ok);
 }
 
 /// The child is on its backup by now, or it is dead: its answer to the next assignment shows which.
@@ -297,14 +288,14 @@ void Master::lose_child(Instant now, Id child, Id parent) {
   line_up(now, child);
 }
 
-void Master::take(const Request& r, const SsaLeave& body) {
+void Master::take(const Received& r, const SsaLeave& body) {
   const Id id = find(body.get(SsaLeave::port_gid));
   if (id == Placement::none || id == 0 || !mad::same_port(r.from, records_[id].address) ||
       body.get(SsaLeave::ticket) < records_[id].first_ticket) {
     ++counters_.wrong_node;
     return;
   }
-  answer(r, body.octets(), AnswerStatus::ok);
+  answer(transmits_, r, body.octets(), AnswerStatus::ok);
   remove(r.now, id, MasterEvent::Kind::left);
 }
 

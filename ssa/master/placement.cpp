@@ -55,7 +55,7 @@ void Placement::assign(Id child, const Choice& choice) {
 
 /// 0: the preferred layer; 1: the one above it.
 unsigned Placement::tier(Id child, Id parent) const {
-  return nodes_[child].layer == 2 && (nodes_[parent].roles & roles::distribution) == 0 ? 1 : 0;
+  return nodes_[child].layer == access_layer && (nodes_[parent].roles & roles::distribution) == 0 ? 1 : 0;
 }
 
 /// Whether the roles fit: the table at the head of the header.

@@ -88,6 +88,7 @@ class Placement {
   std::vector<Id> parents_;  // the root, distribution and access nodes, in ascending order
 };
 
+inline constexpr std::uint8_t access_layer = 2, consumer_layer = 3;
 /// The layer of a node with these roles: 0 core, 1 distribution, 2 access, 3 consumer.
 std::uint8_t layer_of(std::uint8_t roles);
 

@@ -104,27 +104,21 @@ class Node {
     unsigned tries = 0;
     Instant deadline = never;
   };
-  struct Request {
-    Instant now;
-    const mad::Address& from;
-    const Message& message;
-    ConstBytes mad;
-  };
 
-  void take(const Request& r, const wire::mad::SsaHello& body);
-  void take(const Request& r, const wire::mad::SsaParent& body);
-  void take(const Request& r, const wire::mad::SsaHookup& body);
-  void take(const Request& r, const wire::mad::SsaChildLost& body);
-  void take(const Request& r, const wire::mad::SsaLeave& body);
-  bool take_master(const Request& r, Epoch epoch);
-  AnswerStatus take_assignment(const Request& r, const wire::mad::SsaParent& body);
-  void take_hookup_answer(const Request& r, const wire::mad::SsaHookup& body);
-  void take_push(const Request& r, const wire::mad::SsaHookup& body);
-  void take_child(const Request& r, const wire::mad::SsaHookup& body);
-  AnswerStatus hook_child(const Request& r, const wire::mad::SsaHookup& body);
+  void take(const Received& r, const wire::mad::SsaHello& body);
+  void take(const Received& r, const wire::mad::SsaParent& body);
+  void take(const Received& r, const wire::mad::SsaHookup& body);
+  void take(const Received& r, const wire::mad::SsaChildLost& body);
+  void take(const Received& r, const wire::mad::SsaLeave& body);
+  bool take_master(const Received& r, Epoch epoch);
+  AnswerStatus take_assignment(const Received& r, const wire::mad::SsaParent& body);
+  void take_hookup_answer(const Received& r, const wire::mad::SsaHookup& body);
+  void take_push(const Received& r, const wire::mad::SsaHookup& body);
+  void take_child(const Received& r, const wire::mad::SsaHookup& body);
+  AnswerStatus hook_child(const Received& r, const wire::mad::SsaHookup& body);
   void take_epoch(Instant now, Epoch epoch);
   void announce();
-  Uplink* uplink_of(const Request& r, const wire::mad::SsaHookup& body);
+  Uplink* uplink_of(const Received& r, const wire::mad::SsaHookup& body);
   bool is_ready() const;
 
   void assign(Instant now, const wire::mad::SsaEndpoint& parent, const wire::mad::SsaEndpoint& backup);
@@ -141,7 +135,6 @@ class Node {
   wire::mad::SsaParent parents() const;
   std::uint8_t flags() const;
   void notify(NodeEvent::Kind kind, const Gid& gid, const wire::mad::SsaEndpoint& endpoint = {}, Epoch epoch = {});
-  void answer(const Request& r, ConstBytes body, AnswerStatus status);
 
   template <wire::mad::Method M, class A>
   void send(const mad::Address& to, A body, std::uint32_t transaction) {

@@ -2,7 +2,6 @@
 // What a node receives. A message is refused before anything follows from it: its form, the key, who sent it, its epoch and
 // ticket, in this order; each refusal has a counter.
 #include "base/after.hpp"
-#include "mad/serve.hpp"
 #include "ssa/node/node.hpp"
 
 namespace parley::ssa {
@@ -37,17 +36,12 @@ void Node::handle_message(Instant now, const mad::Address& from, ConstBytes octe
     ++counters_.wrong_key;
     return;
   }
-  const Request r{now, from, *message, octets};
+  const Received r{now, from, *message, octets};
   std::visit([&](const auto& body) { take(r, body); }, message->body);
 }
 
-void Node::answer(const Request& r, ConstBytes body, AnswerStatus status) {
-  if (const auto reply = mad::reply_to(r.mad, body, static_cast<std::uint16_t>(status)))
-    transmits_.push({r.from, *reply});
-}
-
 /// Whether the message is the present master's, and not an older one. A greater incarnation is a new master's.
-bool Node::take_master(const Request& r, Epoch epoch) {
+bool Node::take_master(const Received& r, Epoch epoch) {
   if (!mad::same_port(r.from, master_)) {
     ++counters_.wrong_master;
     return false;
@@ -67,7 +61,7 @@ bool Node::take_master(const Request& r, Epoch epoch) {
   return true;
 }
 
-void Node::take(const Request& r, const SsaHello& body) {
+void Node::take(const Received& r, const SsaHello& body) {
   if (!r.message.is_answer || hello_.transaction == 0 || r.message.transaction_id != hello_.transaction) {
     ++counters_.unexpected;
     return;
@@ -87,7 +81,7 @@ void Node::take(const Request& r, const SsaHello& body) {
     plan_hello(r.now);
 }
 
-void Node::take(const Request& r, const SsaParent& body) {
+void Node::take(const Received& r, const SsaParent& body) {
   if (r.message.is_answer || options_.is_root) {
     ++counters_.unexpected;
     return;
@@ -104,10 +98,10 @@ void Node::take(const Request& r, const SsaParent& body) {
     return;
   }
   if (assigns && body.get(SsaParent::ticket) > ticket_) status = take_assignment(r, body);
-  answer(r, parents().octets(), status);
+  answer(transmits_, r, parents().octets(), status);
 }
 
-AnswerStatus Node::take_assignment(const Request& r, const SsaParent& body) {
+AnswerStatus Node::take_assignment(const Received& r, const SsaParent& body) {
   const SsaEndpoint parent = body.get(SsaParent::parent), backup = body.get(SsaParent::backup);
   if (parent.get(SsaEndpoint::gid) == options_.gid || backup.get(SsaEndpoint::gid) == options_.gid ||
       children_.has(parent.get(SsaEndpoint::gid))) {
@@ -125,7 +119,7 @@ AnswerStatus Node::take_assignment(const Request& r, const SsaParent& body) {
 }
 
 /// The uplink that a message of a parent is from. Null: from another node.
-Uplink* Node::uplink_of(const Request& r, const SsaHookup& body) {
+Uplink* Node::uplink_of(const Received& r, const SsaHookup& body) {
   const Gid gid = body.get(SsaHookup::endpoint).get(SsaEndpoint::gid);
   for (Uplink* uplink : {&parent_, &backup_})
     if (uplink->exists() && uplink->gid() == gid && mad::same_port(r.from, address_of(uplink->endpoint())))
@@ -134,14 +128,14 @@ Uplink* Node::uplink_of(const Request& r, const SsaHookup& body) {
   return nullptr;
 }
 
-void Node::take(const Request& r, const SsaHookup& body) {
+void Node::take(const Received& r, const SsaHookup& body) {
   if (r.message.method == Method::send) return take_push(r, body);
   if (!r.message.is_answer) return take_child(r, body);
   if (r.message.method == Method::get_resp) return take_hookup_answer(r, body);
   // DeleteResp: the release was sent without waiting for it.
 }
 
-void Node::take_hookup_answer(const Request& r, const SsaHookup& body) {
+void Node::take_hookup_answer(const Received& r, const SsaHookup& body) {
   const std::uint32_t id = r.message.transaction_id;
   Uplink* uplink = parent_.transaction_id() == id ? &parent_ : backup_.transaction_id() == id ? &backup_ : nullptr;
   if (id == 0 || uplink == nullptr) {
@@ -166,7 +160,7 @@ void Node::take_hookup_answer(const Request& r, const SsaHookup& body) {
   take_epoch(r.now, uplink->epoch);
 }
 
-void Node::take_push(const Request& r, const SsaHookup& body) {
+void Node::take_push(const Received& r, const SsaHookup& body) {
   Uplink* uplink = uplink_of(r, body);
   if (uplink == nullptr) return;
   const Epoch epoch = epoch_of(body.get(SsaHookup::epoch));
@@ -198,7 +192,7 @@ void Node::announce() {
   notify(NodeEvent::Kind::new_epoch, parent_.gid(), parent_.endpoint(), epoch);
 }
 
-void Node::take_child(const Request& r, const SsaHookup& body) {
+void Node::take_child(const Received& r, const SsaHookup& body) {
   const Gid child = body.get(SsaHookup::endpoint).get(SsaEndpoint::gid);
   if (children_.is_elsewhere(child, r.from)) {
     ++counters_.wrong_child;
@@ -214,19 +208,18 @@ void Node::take_child(const Request& r, const SsaHookup& body) {
   }
   counters_.children_refused += status != AnswerStatus::ok ? 1 : 0;
   const bool waits = status == AnswerStatus::not_ready;
-  const auto heartbeat = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timers.heartbeat).count();
-  answer(r,
+  answer(transmits_, r,
          SsaHookup{}
              .set(SsaHookup::ssa_key, options_.key)
              .set(SsaHookup::epoch, wire_of(database_))
              .set(SsaHookup::endpoint, options_.endpoint)
              .set(SsaHookup::is_backup, body.get(SsaHookup::is_backup))
-             .set(SsaHookup::heartbeat, waits ? not_ready_wait_ms : static_cast<std::uint32_t>(heartbeat))
+             .set(SsaHookup::heartbeat, waits ? not_ready_wait_ms : whole_milliseconds(options_.timers.heartbeat))
              .octets(),
          status);
 }
 
-AnswerStatus Node::hook_child(const Request& r, const SsaHookup& body) {
+AnswerStatus Node::hook_child(const Received& r, const SsaHookup& body) {
   constexpr unsigned takes_children =
       wire::mad::ssa_roles::core | wire::mad::ssa_roles::distribution | wire::mad::ssa_roles::access;
   const Gid child = body.get(SsaHookup::endpoint).get(SsaEndpoint::gid);
@@ -241,7 +234,7 @@ AnswerStatus Node::hook_child(const Request& r, const SsaHookup& body) {
   return AnswerStatus::ok;
 }
 
-void Node::take(const Request& r, const SsaChildLost&) {
+void Node::take(const Received& r, const SsaChildLost&) {
   if (!r.message.is_answer) {
     ++counters_.unexpected;
   } else if (!mad::same_port(r.from, master_)) {
@@ -253,7 +246,7 @@ void Node::take(const Request& r, const SsaChildLost&) {
   }
 }
 
-void Node::take(const Request& r, const SsaLeave&) {
+void Node::take(const Received& r, const SsaLeave&) {
   if (!r.message.is_answer) ++counters_.unexpected;
 }
 

@@ -39,6 +39,10 @@ struct NodeOptions {
   NodeTimers timers;
 };
 
+/// As the messages have times.
+inline std::uint32_t whole_milliseconds(Duration d) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+}
 /// A random time up to `spread`.
 inline Duration within(Rng& rng, Duration spread) {
   return Duration(static_cast<Duration::rep>(rng.below(static_cast<std::uint64_t>(spread.count()) + 1)));

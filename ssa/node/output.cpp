@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "ssa/node/output.hpp"
 
+#include "mad/serve.hpp"
+
 namespace parley::ssa {
+
+void answer(OutputQueue<Transmit>& out, const Received& to, ConstBytes body, AnswerStatus status) {
+  if (const auto reply = mad::reply_to(to.mad, body, static_cast<std::uint16_t>(status))) out.push({to.from, *reply});
+}
 
 mad::Address address_of(const wire::mad::SsaEndpoint& endpoint) {
   using wire::mad::SsaEndpoint;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mad/packet.hpp"
+#include "ssa/message.hpp"
 #include "wire/mad/rpc.hpp"
 #include "wire/mad/ssa.hpp"
 
@@ -50,6 +51,16 @@ class OutputQueue {
   std::size_t bound_;
   std::uint64_t dropped_ = 0;
 };
+
+/// A message while a machine handles it.
+struct Received {
+  Instant now;
+  const mad::Address& from;
+  const Message& message;
+  ConstBytes mad;  ///< the datagram that it was parsed from
+};
+/// Sends the answer, if the message can have one (mad::reply_to).
+void answer(OutputQueue<Transmit>& out, const Received& to, ConstBytes body, AnswerStatus status);
 
 /// The path to the port of an endpoint: QP1 by its LID, or by its GID where LIDs do not exist (RoCE).
 mad::Address address_of(const wire::mad::SsaEndpoint& endpoint);
