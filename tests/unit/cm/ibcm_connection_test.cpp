@@ -295,6 +295,20 @@ TEST(IbcmConnection, TimewaitKeepsDuplicatesOut) {
   EXPECT_EQ(t.passive.all<Ready>().size(), 2U) << "afterwards it is welcome";
 }
 
+TEST(IbcmConnection, ARepThatComesInTimewaitIsADuplicateAndRejected) {
+  Pair t;
+  t.establish();
+  ASSERT_TRUE(t.active.agent.disconnect(t.net.now, t.a));
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.at(t.active, t.a), State::timewait);
+  const Flight rep = t.net.log[1];
+  const auto before = t.active.agent.counters().duplicates;
+  t.active.agent.handle_mad(t.net.now, rep.way, rep.octets);
+  t.net.settle();
+  EXPECT_EQ(t.active.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(t.net.sent(CmMessageType::rej), 1U);
+}
+
 /// The DREQ of the active side, whose answer is the passive user's and has not been given.
 Flight unanswered_dreq(Pair& t) {
   t.passive.answers_dreq = false;

@@ -302,6 +302,24 @@ TEST(IbcmReject, ReplyWithAQueuePairThatIsInUseIsRejected) {
   ASSERT_EQ(t.active.count<Disconnected>(t.a), 1U) << "the old one is gone at the peer";
 }
 
+TEST(IbcmReject, ARejOfAReplyWithAnotherIdThanThePeersIsUnknown) {
+  Pair t;
+  t.active.gets_ready = false;
+  t.a = t.connect();
+  t.net.run_for(1ms);
+  ASSERT_TRUE(t.active.agent.reject(t.net.now, t.a, {}));
+  t.net.fate = [](const Flight&, std::size_t) { return Fate{.copies = 0}; };
+  t.net.settle();
+  Flight rej = t.net.log.back();
+  CmMessage m = rej.message();
+  ++std::get<CmRej>(m.body).local_comm_id;
+  m.emit(rej.octets);
+  t.passive.agent.handle_mad(t.net.now, rej.way, rej.octets);
+  t.net.settle();
+  EXPECT_EQ(t.passive.agent.counters().unknown, 1U);
+  EXPECT_TRUE(t.passive.all<Rejected>().empty());
+}
+
 // A set-up that the peer does not hear of any more.
 TEST(IbcmReject, PeerThatRebootsBeforeItsRtuIsGivenUp) {
   Pair t({}, {.timers = back_off()});

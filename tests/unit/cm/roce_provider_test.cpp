@@ -449,6 +449,23 @@ TEST(RoceProvider, ADisconnectThatNobodyAnswersEnds) {
   EXPECT_LE(p.net.now - begin, 5s);
 }
 
+// The time for an answer begins with the DREQ, which waited for a request that was lost at first.
+TEST(RoceProvider, AnAnswerToALateDisconnectIsStillInTime) {
+  Pair p({.linger = 1s});
+  p.connect();
+  ASSERT_TRUE(p.net.run_until([&] { return p.up(); }));
+  const Instant begin = p.net.now;
+  p.net.fate = [&](const std::string& name, std::size_t) {
+    if (name == "DREQ") return Net::Fate{1, 500ms};
+    return Net::Fate{name.starts_with("RC SEND") && p.net.now - begin < 700ms ? 0 : 1};
+  };
+  ASSERT_TRUE(p.b.send(*p.connected.qp(), 0, 10));
+  ASSERT_TRUE(p.connected.disconnect());
+  ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Disconnected>() != nullptr; }));
+  EXPECT_TRUE(p.client.last<cm::Disconnected>()->graceful) << p.client.last<cm::Disconnected>()->why.to_string();
+  EXPECT_GT(p.net.now - begin, 1200ms);
+}
+
 TEST(RoceProvider, BothSidesMayDisconnectAtOnce) {
   Pair p;
   p.connect();

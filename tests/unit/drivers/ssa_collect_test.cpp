@@ -29,6 +29,7 @@ struct SsaCollect : mad::PortTest {
   mad::Topology topology;
   SubnetTables tables;
   std::vector<std::pair<unsigned, unsigned>> known_paths;  // DLID and SL, of subnet administration
+  Bytes p_keys{0xFF, 0xFF};                                // of each port
   unsigned blocks_asked = 0;
 
   SsaCollect() {
@@ -78,7 +79,7 @@ struct SsaCollect : mad::PortTest {
         return octets(answer_to(request, PortInfo().set(PortInfo::subnet_time_out, 7).octets()));
       case SwitchInfo::attribute:
         return octets(answer_to(request, SwitchInfo().set(SwitchInfo::linear_fdb_top, 0xFFFF).octets()));
-      case PKeyTable::attribute: return octets(answer_to(request, Bytes{0xFF, 0xFF}));
+      case PKeyTable::attribute: return octets(answer_to(request, p_keys));
       default: break;
     }
     EXPECT_EQ(attribute, static_cast<unsigned>(LinearForwardingTable::attribute));
@@ -129,6 +130,21 @@ TEST_F(SsaCollect, APlugAndALinearFdbTopBeyondTheLidsDoNoHarm) {
   ASSERT_TRUE(record) << record.error().message();
   EXPECT_EQ(record->get(PathRecord::sl), 5);
   EXPECT_EQ(record->get(PathRecord::packet_life_time), 7);
+  EXPECT_TRUE(tables.sl_unknown.empty());
+}
+
+TEST_F(SsaCollect, OnlyEndPortsAreAskedForTheirPKeys) {
+  ASSERT_TRUE(collected());
+  std::vector<std::pair<std::uint32_t, unsigned>> asked;
+  for (const auto& [at, keys] : tables.p_keys) asked.emplace_back(at.first, at.second);
+  EXPECT_THAT(asked, testing::ElementsAre(testing::Pair(host, 1), testing::Pair(switch_, 0), testing::Pair(other, 1)));
+}
+
+TEST_F(SsaCollect, APartitionOfLimitedMembersHasNoPath) {
+  p_keys = {0x7F, 0xFF};
+  known_paths = {{3, 5}};
+  ASSERT_TRUE(collected());
+  EXPECT_TRUE(tables.partitions.empty());
   EXPECT_TRUE(tables.sl_unknown.empty());
 }
 
