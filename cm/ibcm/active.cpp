@@ -245,8 +245,7 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   if (c == nullptr) {
     c = by_local(m.remote_comm_id);
     // In a REJ about a REQ the peer's ID is not compared: this side does not know it, and the peer may have none.
-    if (c != nullptr &&
-        (m.about == CmSubject::req ? !c->active || c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
+    if (c != nullptr && (m.about == CmSubject::req ? c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
       c = nullptr;
   }
   if (c == nullptr) {

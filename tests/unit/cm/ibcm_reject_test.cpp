@@ -320,6 +320,41 @@ TEST(IbcmReject, ARejOfAReplyWithAnotherIdThanThePeersIsUnknown) {
   EXPECT_TRUE(t.passive.all<Rejected>().empty());
 }
 
+TEST(IbcmReject, ARejOfAReplyBeforeThereIsOneIsUnknown) {
+  Pair t;
+  t.net.fate = [](const Flight&, std::size_t) { return Fate{.copies = 0}; };
+  t.a = t.connect();
+  Flight rej = t.net.log[0];
+  std::swap(rej.way.source, rej.way.destination);
+  for (const CmSubject about : {CmSubject::rep, CmSubject::req}) {
+    EXPECT_TRUE(t.active.all<Rejected>().empty());
+    const std::uint32_t id = t.active.agent.ids(t.a)->local_comm_id;
+    CmMessage{.body = CmRej{.remote_comm_id = id, .about = about, .reason = CmReject::no_resources}}.emit(rej.octets);
+    t.active.agent.handle_mad(t.net.now, rej.way, rej.octets);
+    t.net.settle();
+  }
+  EXPECT_EQ(t.active.agent.counters().unknown, 1U);
+  EXPECT_EQ(t.active.all<Rejected>().size(), 1U);
+}
+
+TEST(IbcmReject, AReplyBehindARejIsADuplicateAndRejected) {
+  Pair t;
+  t.passive.accepts = false;
+  t.a = t.connect();
+  t.net.run_for(1ms);
+  ASSERT_TRUE(t.passive.agent.reject(t.net.now, t.passive.last<RequestReceived>()->id, {}));
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.active.count<Rejected>(t.a), 1U);
+  Flight rep = t.net.log.back();
+  const CmRej rej = sent_rej(t.net);
+  CmMessage{.body = CmRep{.local_comm_id = rej.local_comm_id, .remote_comm_id = rej.remote_comm_id}}.emit(rep.octets);
+  const auto before = t.active.agent.counters().duplicates;
+  t.active.agent.handle_mad(t.net.now, rep.way, rep.octets);
+  t.net.settle();
+  EXPECT_EQ(t.active.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(sent_rej(t.net).reason, CmReject::invalid_comm_id);
+}
+
 // A set-up that the peer does not hear of any more.
 TEST(IbcmReject, PeerThatRebootsBeforeItsRtuIsGivenUp) {
   Pair t({}, {.timers = back_off()});
