@@ -33,11 +33,12 @@ if(TARGET parley_public)
   set(libraries "libexpected-dev, libfmt-dev")
   if(ISAL_FOUND)
     string(APPEND libraries ", libisal-dev")
+    set(CPACK_DEBIAN_LIB_PACKAGE_RECOMMENDS libisal2)  # opened on use; its CRCs are faster
   endif()
   if(RDMA_FOUND)
-    string(APPEND libraries ", librdmacm-dev, libibverbs-dev")
-    set(CPACK_DEBIAN_LIB_PACKAGE_SUGGESTS ibverbs-providers)  # the NICs' drivers, for those who have one
-    set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS ibverbs-providers)
+    # Opened on use, for those who have a NIC, with its driver.
+    set(CPACK_DEBIAN_LIB_PACKAGE_SUGGESTS "librdmacm1, ibverbs-providers, libibumad3")
+    set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "librdmacm1, ibverbs-providers, libibumad3")
   endif()
   parley_package(lib libparley1 libs "" "RDMA connection set-up: library for C programs"
     "MPA connection set-up, a software RNIC and a deterministic simulator, behind a C\ninterface.")

@@ -22,6 +22,7 @@
 
 #include "base/bits.hpp"
 #include "drivers/asio/descriptor.hpp"
+#include "drivers/libraries/forward.hpp"
 #include "drivers/mad/umad_inbox.hpp"
 #include "mad/rmpp.hpp"
 #include "mad/serve.hpp"
@@ -408,7 +409,10 @@ std::vector<std::string> umad_ports() {
 }
 
 OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions& options) {
-  if (umad_init() != 0) return tl::unexpected(std::string("libibumad does not work with this kernel's umad"));
+  errno = 0;
+  if (umad_init() != 0)
+    return tl::unexpected(std::string(errno == ELIBACC ? libraries::no_libibumad
+                                                       : "libibumad does not work with this kernel's umad"));
   const auto choice = choose(options);
   if (!choice) {
     const std::string wanted = options.device.empty()

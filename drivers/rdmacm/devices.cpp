@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/gid.hpp"
+#include "drivers/libraries/forward.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
 #include "parley/rdma_host.hpp"
@@ -115,6 +116,7 @@ Result<std::vector<DeviceInfo>> list_rdma_devices() {
   int count = 0;
   const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(ibv_get_device_list(&count), ibv_free_device_list);
   if (!list) {
+    if (errno == ELIBACC) return fail(Errc::unsupported, libraries::no_libibverbs);
     if (errno == ENOSYS) return fail(Errc::unreachable, "the kernel has no RDMA (ib_uverbs is not loaded)");
     return verbs::refused(errno, "ibv_get_device_list: errno {a}");
   }

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/libraries/forward.hpp"
 #include "drivers/verbs/convert.hpp"
 #include "wire/ib/cma.hpp"
 
@@ -33,6 +34,7 @@ Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
   std::unique_ptr<Rdmacm> provider(new Rdmacm(options));
   provider->channel_ = rdma_create_event_channel();
   if (provider->channel_ == nullptr) {
+    if (errno == ELIBACC) return fail(Errc::unsupported, libraries::no_librdmacm);
     if (errno == EACCES || errno == EPERM)
       return fail(Errc::not_permitted, "/dev/infiniband/rdma_cm may not be opened by this user");
     return fail(

@@ -162,7 +162,7 @@ struct parley_opts {
  *
  * Errors: PARLEY_E_INVALID_ARGUMENT (unknown provider: the message lists the known ones), PARLEY_E_BAD_HANDLE (the world),
  * PARLEY_E_NO_SPACE (4096 contexts are open, or no descriptors are left), PARLEY_E_UNREACHABLE (no RDMA device),
- * PARLEY_E_NOT_PERMITTED, PARLEY_E_UNSUPPORTED (built without librdmacm), PARLEY_E_NO_MEMORY. */
+ * PARLEY_E_NOT_PERMITTED, PARLEY_E_UNSUPPORTED (librdmacm is not there), PARLEY_E_NO_MEMORY. */
 PARLEY_API int parley_open(parley_ctx** out, const struct parley_opts* opts);
 
 /** Closes a context and everything that belongs to it.

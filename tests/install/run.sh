@@ -183,6 +183,14 @@ exports_are_declared() {
     diff "$work/exported" -
 }
 
+# The libraries of compilers, and no other: what else it uses is inside, or opened on use.
+only_compilers_libraries() {
+  local needed
+  needed=$(objdump -p "$libdir/libparley.so.1" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(libc|libm|libstdc\+\+|libgcc_s|ld-linux.*)\.so')
+  echo "$needed"
+  [ -z "$needed" ]
+}
+
 # A page for each function, and nothing in them that man complains of.
 function_manuals_read_well() {
   local page count
@@ -248,5 +256,6 @@ check "a scan ends no run of ranks" a_scan_ends_no_ranks
 check "a run of ranks that fails leaves nothing behind" ranks_leave_nothing
 check "programs of OFED's and of libibverbs' XRC share queue pairs" xrc_of_ofed_and_upstream_meet
 check "libparley.so exports what its headers declare" exports_are_declared
+check "libparley.so needs only the C and C++ libraries" only_compilers_libraries
 check "each function has a manual page that reads well" function_manuals_read_well
 checks_end

@@ -94,6 +94,10 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
   constexpr std::size_t worth_it = 64;  // isa-l folds 64 octets at a time
   if (in.size() >= worth_it) return crc32_isal(before, in);
 #endif
+  return crc32_portable(before, in);
+}
+
+std::uint32_t crc32_portable(std::uint32_t before, ConstBytes in) {
   std::uint32_t crc = ~before;
   const std::uint8_t* at = in.data();
   std::size_t left = in.size();

@@ -12,6 +12,8 @@ inline constexpr std::uint32_t crc32_polynomial = 0xEDB88320;
 
 /// `before` is the CRC of the octets before `in`; 0 at the start.
 std::uint32_t crc32(std::uint32_t before, ConstBytes in);
+/// The same by tables, without isa-l.
+std::uint32_t crc32_portable(std::uint32_t before, ConstBytes in);
 
 /// The change of 32 bits of a message, `octets` before its end, that changes its CRC by `difference` (the CRC is
 /// linear). The low octet of the result is the first octet in the message.
