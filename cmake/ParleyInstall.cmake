@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 # What `cmake --install` puts where, in four components:
 #   lib        libparley.so.1, for C programs
-#   dev        headers, libparley.a and the link to libparley.so, the CMake package, parley.pc, parley-c.pc, manual pages
+#   dev        headers, libparley-cxx.a, libparley.a and the link to libparley.so, the CMake package, parley.pc, parley-c.pc, manual pages
 #   tools      the command, its scenarios, manual pages and completions, and what InfiniBand's programs are preloaded with
 #   wireshark  the plugin
 #   python     the bridge to plug-ins in Python
@@ -24,12 +24,12 @@ function(parley_objects_of out) # tops...
   set(${out} ${objects} PARENT_SCOPE)
 endfunction()
 
-# libparley.a: the rooms behind include/parley, that is, sim, drivers and all that they use.
+# libparley-cxx.a: the rooms behind include/parley, that is, sim, drivers and all that they use.
 function(parley_public_library)
   parley_objects_of(objects parley_sim parley_drivers)
   add_library(parley_public STATIC ${objects})
   add_library(Parley::parley ALIAS parley_public)
-  set_target_properties(parley_public PROPERTIES OUTPUT_NAME parley EXPORT_NAME parley LINKER_LANGUAGE CXX
+  set_target_properties(parley_public PROPERTIES OUTPUT_NAME parley-cxx EXPORT_NAME parley LINKER_LANGUAGE CXX
     ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   target_include_directories(parley_public INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -59,6 +59,25 @@ function(parley_c_library)
     target_sources(parley_c PRIVATE ${PROJECT_SOURCE_DIR}/drivers/libraries/libisal.cpp)
     target_include_directories(parley_c SYSTEM PRIVATE ${ISAL_INCLUDE_DIRS})
   endif()
+  parley_c_archive("${objects}" ${map})
+endfunction()
+
+# libparley.a: one object with the same functions, to which the same names are visible as in libparley.so.
+function(parley_c_archive objects map)
+  set(work ${PROJECT_BINARY_DIR}/generated/libparley)
+  set(archive ${PROJECT_BINARY_DIR}/lib/libparley.a)
+  file(GENERATE OUTPUT ${work}.objects CONTENT "$<JOIN:$<FILTER:${objects};$<TARGET_OBJECTS:parley_c>,INCLUDE,\\.o$>,\n>\n")
+  file(STRINGS ${map} names REGEX "^ +parley_.*;$")
+  list(TRANSFORM names REPLACE "[ ;]" "")
+  string(REPLACE ";" "\n" names "${names}")
+  file(GENERATE OUTPUT ${work}.names CONTENT "${names}\n")
+  add_custom_command(OUTPUT ${archive} DEPENDS parley_c ${work}.objects ${work}.names VERBATIM
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${work}.o @${work}.objects
+    COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${work}.names ${work}.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} rcsD ${archive} ${work}.o
+    COMMENT "Linking C static library lib/libparley.a")
+  add_custom_target(parley_c_static DEPENDS ${archive})
 endfunction()
 
 function(parley_install_dev)
@@ -66,10 +85,12 @@ function(parley_install_dev)
   install(TARGETS parley_public EXPORT ParleyTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
   install(TARGETS parley_c EXPORT ParleyCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib
     NAMELINK_COMPONENT dev)
+  install(FILES ${PROJECT_BINARY_DIR}/lib/libparley.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
   # CMake strips programs and shared libraries on --strip; of an archive only the debug information may go.
+  set(installed "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}")
   install(CODE "if(CMAKE_INSTALL_DO_STRIP)
     execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug --enable-deterministic-archives
-      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libparley.a\" COMMAND_ERROR_IS_FATAL ANY)
+      \"${installed}/libparley.a\" \"${installed}/libparley-cxx.a\" COMMAND_ERROR_IS_FATAL ANY)
   endif()" COMPONENT dev)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/parley DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
     FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
@@ -157,7 +178,7 @@ function(parley_install)
   parley_install_tools()
   parley_install_pages()
   parley_install_man3()
-  add_custom_target(parley_installed DEPENDS parley_public parley_c parley_pages parley_man3)  # what has to be built before `cmake --install`
+  add_custom_target(parley_installed DEPENDS parley_public parley_c parley_c_static parley_pages parley_man3)  # what has to be built before `cmake --install`
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)

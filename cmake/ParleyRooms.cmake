@@ -341,7 +341,7 @@ function(parley_verbs_preload)
 endfunction()
 
 # Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's
-# devices. libparley.so has them, libparley.a not.
+# devices. libparley.so has them, libparley-cxx.a not.
 function(parley_mad_driver)
   set(folder ${PROJECT_SOURCE_DIR}/drivers/mad)
   if(NOT TARGET parley_mad OR NOT TARGET parley_drivers OR NOT EXISTS ${folder}/ibsim.cpp)

@@ -183,6 +183,14 @@ exports_are_declared() {
     diff "$work/exported" -
 }
 
+# libparley.a shows the same functions, and a program with it needs no libparley.so.
+a_program_in_c_is_linked_statically() {
+  nm -D --defined-only "$libdir/libparley.so.1" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/shared"
+  nm -g --defined-only "$libdir/libparley.a" | awk '$2 ~ /[TDBRVW]/ { print $3 }' | sort | diff "$work/shared" - || return
+  cc -std=c11 -D_GNU_SOURCE -I "$prefix/include" "$work/examples/c_echo.c" -o "$work/c_static" -L"$libdir" -l:libparley.a -lstdc++ -lm -pthread || return
+  timeout 60 "$work/c_static"
+}
+
 # The libraries of compilers, and no other: what else it uses is inside, or opened on use.
 only_compilers_libraries() {
   local needed
@@ -256,6 +264,7 @@ check "a scan ends no run of ranks" a_scan_ends_no_ranks
 check "a run of ranks that fails leaves nothing behind" ranks_leave_nothing
 check "programs of OFED's and of libibverbs' XRC share queue pairs" xrc_of_ofed_and_upstream_meet
 check "libparley.so exports what its headers declare" exports_are_declared
+check "libparley.a has the same functions and links statically" a_program_in_c_is_linked_statically
 check "libparley.so needs only the C and C++ libraries" only_compilers_libraries
 check "each function has a manual page that reads well" function_manuals_read_well
 checks_end
