@@ -199,7 +199,8 @@ std::string describe(const DeviceInfo& device, Json& json) {
 
 std::string rdma_advice(const Error& why) {
   if (why == Errc::unsupported)
-    return "install librdmacm1 and ibverbs-providers (Debian's names); if Parley was built without them, build it again";
+    return "install librdmacm1 and ibverbs-providers (Debian's names); if Parley was built without them, build it "
+           "again";
   if (why == Errc::unreachable)
     return "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
            "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0; RDMA programs run without a device "
