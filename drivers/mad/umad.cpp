@@ -411,8 +411,8 @@ std::vector<std::string> umad_ports() {
 OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions& options) {
   errno = 0;
   if (umad_init() != 0)
-    return tl::unexpected(std::string(errno == ELIBACC ? libraries::no_libibumad
-                                                       : "libibumad does not work with this kernel's umad"));
+    return tl::unexpected(
+        std::string(errno == ELIBACC ? libraries::no_libibumad : "libibumad does not work with this kernel's umad"));
   const auto choice = choose(options);
   if (!choice) {
     const std::string wanted = options.device.empty()
