@@ -78,10 +78,7 @@ wtap* wtap_open_offline(const char* path, unsigned type, int* error, char** text
 void* epan_new(struct provider* provider, void* functions) {
   new_function* next = (new_function*)dlsym(RTLD_NEXT, "epan_new");
   void* session = next(provider, functions);
-  if (!opened.file || provider->file != opened.file) {
-    fputs("fork_at_open: this Wireshark gives epan_new something else than the capture\n", stderr);
-    _exit(3);
-  }
+  if (!opened.file || provider->file != opened.file) _exit(CANNOT);  // another structure than is known here
   serve();
   int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);

@@ -103,6 +103,7 @@ class Tshark:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-tshark-"))
         self.home = self.folder / "home"
         self.home.mkdir()
+        self.serves = bool(FORK)
         self.whole = False  # whether a tshark has freed all that it had
         self.known = {}  # {options: fields that were asked for}
         self.servers = {}  # {arguments: Server}, the one that was asked last at the end
@@ -147,7 +148,7 @@ class Tshark:
         return [*drop, "env", "-i", *env, program, *map(str, arguments)]
 
     def run(self, *arguments, timeout=LIMIT, **more):
-        done = self.served(list(arguments), timeout) if FORK and "-r" in arguments and not more else None
+        done = self.served(list(arguments), timeout) if self.serves and "-r" in arguments and not more else None
         return done or subprocess.run(self.command(*arguments, **more), capture_output=True, text=True, timeout=timeout,
                               errors="replace", cwd=self.folder)
 
@@ -170,6 +171,7 @@ class Tshark:
             self.servers[key] = server
         else:
             server.end()
+            self.serves = done is not None  # fork_at_open.c does not know the structures of this Wireshark
         return done
 
     def asked(self, options, fields):
