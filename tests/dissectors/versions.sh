@@ -52,11 +52,12 @@ try() { # version, suite
   fi
   check_into "$work/$2.log"
   check "$1: the plugin builds without a warning" \
-    bare_run "$root" sh -c "cmake -S /src/dissectors -B /tmp/plugin -G Ninja -DPARLEY_ENGINE=$engine && ninja -C /tmp/plugin" || return
+    bare_run "$root" sh -c "cmake -S /src/dissectors -B /tmp/plugin -G Ninja -DPARLEY_ENGINE=$engine && ninja -C /tmp/plugin &&
+      gcc -Wall -Wextra -Werror -shared -fPIC -o /tmp/fork_at_open.so /src/tests/dissectors/fork_at_open.c" || return
   for test in "${tests[@]}"; do
     check_into "$work/$2.$test.log"
     check "$1: $test" bare_run "$root" env PARLEY_PLUGIN=/tmp/plugin/dissectors/parley.so \
-      PARLEY_TSHARK=/usr/bin/tshark PARLEY_PLUGIN_API="$1" PARLEY_THIN=9 python3 -B "/src/tests/dissectors/${test}_test.py"
+      PARLEY_TSHARK=/usr/bin/tshark PARLEY_PLUGIN_API="$1" PARLEY_FORK=/tmp/fork_at_open.so PARLEY_THIN=9 python3 -B "/src/tests/dissectors/${test}_test.py"
   done
 }
 
