@@ -29,6 +29,8 @@ class Window {
 
   std::size_t outstanding() const { return outstanding_; }
   std::size_t waiting() const { return waiting_; }
+  /// Those with a request.
+  std::size_t peers() const { return peers_.size(); }
 
  private:
   struct Peer {
@@ -43,7 +45,7 @@ class Window {
   std::size_t outstanding_ = 0, waiting_ = 0;
   std::uint64_t places_ = 0;
   std::map<Gid, Peer> peers_;  // those with a request, at most outstanding_max_ + waiting_max_
-  std::deque<Gid> turns_;      // peers with queued requests and room for them; some may have lost the room since
+  std::deque<Gid> turns_;      // peers with queued requests and room for them; some may have withdrawn theirs since
 };
 
 }  // namespace parley::cm::ibcm

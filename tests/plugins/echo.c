@@ -94,7 +94,7 @@ static const struct parley_plugin_parameter parameters[] = {
 #ifdef PLUGIN_WITH_TOO_MANY_VARIANTS
 #define VARIANT_COUNT SIZE_MAX
 #else
-#define VARIANT_COUNT 1
+#define VARIANT_COUNT (sizeof variants / sizeof *variants)
 #endif
 #ifdef PLUGIN_OF_ANOTHER_VERSION
 #define ABI 7
@@ -106,11 +106,15 @@ static const struct parley_plugin_parameter parameters[] = {
 #else
 #define SIZE sizeof(struct parley_plugin_v1)
 #endif
-static const struct parley_plugin_variant variants[] = {{.id = "hello",
-                                                         .summary = "says its name",
-                                                         .parameters = PARAMETERS,
-                                                         .parameter_count = PARAMETER_COUNT,
-                                                         .has_done_stage = 1}};
+static const struct parley_plugin_variant variants[] = {
+#ifdef PLUGIN_WITH_A_SOUND_VARIANT_FIRST
+    {.id = "sound", .summary = "has no parameters"},
+#endif
+    {.id = "hello",
+     .summary = "says its name",
+     .parameters = PARAMETERS,
+     .parameter_count = PARAMETER_COUNT,
+     .has_done_stage = 1}};
 
 #if defined(PLUGIN_WITHOUT_SYMBOL) || defined(PLUGIN_WITH_A_POINTER)
 #define STRUCTURE not_exported

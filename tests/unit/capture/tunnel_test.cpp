@@ -88,6 +88,12 @@ INSTANTIATE_TEST_SUITE_P(
                            [](const Bytes& f) {
                              return ipv6(17, udp(4789, joined({vxlan_head, f})));
                            }},
+                    Tunnel{"vxlan_over_ipv6_of_no_length",  // as a host captures what its adapter will divide
+                           [](const Bytes& f) {
+                             Bytes out = ipv6(17, udp(4789, joined({vxlan_head, f})));
+                             out[18] = out[19] = 0;
+                             return out;
+                           }},
                     Tunnel{"geneve",
                            [](const Bytes& f) {
                              return ipv4(17, udp(6081, joined({geneve_head, f})));

@@ -99,6 +99,52 @@ TEST(CmArguments, OfTheManagerAreNamed) {
   EXPECT_EQ(refused.error().sentence(), "ManagerOptions::pending_max is 0; must be at least 1");
 }
 
+TEST(CmArguments, OfTheManagerHaveTheirRanges) {
+  const auto words = [](const cm::ManagerOptions& options) {
+    const auto checked = check_options(options);
+    if (checked) return std::string("accepted");
+    EXPECT_EQ(checked.error(), Errc::invalid_argument);
+    return checked.error().sentence();
+  };
+  const std::uint32_t limit = cm::endpoints_limit;
+  EXPECT_EQ(words({.endpoints_max = limit}), "accepted");
+  EXPECT_EQ(words({.endpoints_max = limit + 1}),
+            "ManagerOptions::endpoints_max is " + std::to_string(limit + 1) + "; at most " + std::to_string(limit));
+  EXPECT_EQ(words({.resolve = {.searches_max = 1}}), "accepted");
+  EXPECT_EQ(words({.resolve = {.searches_max = 0}}), "ResolvePolicy::searches_max is 0; must be at least 1");
+  EXPECT_EQ(words({.resolve = {.timeout = 1ns}}), "accepted");
+  EXPECT_EQ(words({.resolve = {.timeout = 0ns}}), "ResolvePolicy::timeout is 0 ns; it is more than 0");
+  EXPECT_EQ(words({.resolve = {.found_kept = 0ns, .failed_kept = 0ns}}), "accepted");
+  EXPECT_EQ(words({.resolve = {.found_kept = -1ns, .failed_kept = 5ns}}),
+            "ResolvePolicy::found_kept is -1 ns, and failed_kept 5; must be at least 0");
+  EXPECT_EQ(words({.resolve = {.found_kept = 5ns, .failed_kept = -2ns}}),
+            "ResolvePolicy::found_kept is 5 ns, and failed_kept -2; must be at least 0");
+  EXPECT_EQ(words({.liveness = {.keepalive = 2s, .dead_after = 2s}}),
+            "keepalive is 2000000000 ns and dead_after 2000000000 ns; keepalive must be less");
+}
+
+TEST(CmArguments, LivenessIsMergedFromWhatIsGiven) {
+  const cm::Liveness otherwise{.keepalive = 5s, .dead_after = 12s};
+  const auto merged = [&](std::optional<Duration> keepalive, std::optional<Duration> dead_after) {
+    return cm::merge_liveness(keepalive, dead_after, otherwise).value_or(cm::Liveness{-1ns, -1ns});
+  };
+  const cm::Liveness refused{-1ns, -1ns};
+  EXPECT_EQ(merged({}, {}), otherwise);
+  EXPECT_EQ(merged(1s, 2s), (cm::Liveness{1s, 2s}));
+  EXPECT_EQ(merged(11s, {}), (cm::Liveness{11s, 12s}));
+  EXPECT_EQ(merged(12s, {}), (cm::Liveness{12s, 24s})) << "the one that is not given gives way";
+  EXPECT_EQ(merged(20h, {}), (cm::Liveness{20h, 24h}));
+  EXPECT_EQ(merged({}, 6s), (cm::Liveness{5s, 6s}));
+  EXPECT_EQ(merged({}, 5s), (cm::Liveness{2500ms, 5s}));
+  EXPECT_EQ(merged(0s, {}), (cm::Liveness{0s, 12s})) << "never";
+  EXPECT_EQ(merged(20s, 0s), (cm::Liveness{20s, 0s}));
+  EXPECT_EQ(merged(1ms, 24h), (cm::Liveness{1ms, 24h}));
+  EXPECT_EQ(merged(1ms - 1ns, {}), refused);
+  EXPECT_EQ(merged({}, 1ms - 1ns), refused);
+  EXPECT_EQ(merged({}, 24h + 1ns), refused);
+  EXPECT_EQ(merged(3s, 3s), refused);
+}
+
 TEST(CmArguments, OfConnectAreNamed) {
   Net net;
   Host& a = net.add_host(1, {}, {.endpoints_max = 1});

@@ -61,6 +61,54 @@ TEST(IbcmArguments, EachNumberOfARequestHasItsRange) {
   EXPECT_TRUE(a.connect(now, most));
 }
 
+TEST(IbcmArguments, EachOptionOfAnAgentHasItsRangeAndIsNamedWithItsValue) {
+  using namespace std::chrono_literals;
+  struct Row {
+    const char* words;
+    std::function<void(AgentOptions&)> spoil;
+  };
+  const char* const bounds = "outstanding_max, outstanding_per_peer and transmit_max are at least 1";
+  const std::vector<Row> rows{
+      {"Timers::retries is 16; must be 0 to 15", [](auto& o) { o.timers.retries = 16; }},
+      {"Timers::first is 999 ns; must be at least 1000", [](auto& o) { o.timers.first = 999ns; }},
+      {"Timers::cap is 4999 ns; must be at least Timers::first, 5000 ns",
+       [](auto& o) { o.timers.first = 5us, o.timers.cap = 4999ns; }},
+      {"Timers::total is -1 ns; must be at least 0", [](auto& o) { o.timers.total = -1ns; }},
+      {"Timers::silence is -1 ns; must be at least 0", [](auto& o) { o.timers.silence = -1ns; }},
+      {"AgentOptions::mra_timeout is 32; must be 0 to 31", [](auto& o) { o.mra_timeout = std::uint8_t{32}; }},
+      {"AgentOptions::timewait_min is -1 ns; must be 0 to timewait_max, 60000000000 ns",
+       [](auto& o) { o.timewait_min = -1ns; }},
+      {"AgentOptions::timewait_min is 8 ns; must be 0 to timewait_max, 7 ns",
+       [](auto& o) { o.timewait_min = 8ns, o.timewait_max = 7ns; }},
+      {"AgentOptions::peer_timeout_max is 9999999 ns; must be at least 10 ms",
+       [](auto& o) { o.peer_timeout_max = 10ms - 1ns; }},
+      {"AgentOptions::connections_max is 0; must be 1 to 16777216", [](auto& o) { o.connections_max = 0; }},
+      {"AgentOptions::connections_max is 16777217; must be 1 to 16777216",
+       [](auto& o) { o.connections_max = (1U << 24) + 1; }},
+      {bounds, [](auto& o) { o.outstanding_max = 0; }},
+      {bounds, [](auto& o) { o.outstanding_per_peer = 0; }},
+      {bounds, [](auto& o) { o.transmit_max = 0; }},
+  };
+  for (const Row& row : rows) {
+    AgentOptions options;
+    row.spoil(options);
+    const auto refused = Agent::create(options);
+    ASSERT_FALSE(refused) << row.words;
+    EXPECT_EQ(refused.error(), Errc::invalid_argument);
+    EXPECT_NE(refused.error().sentence().find(row.words), std::string::npos) << refused.error().sentence();
+  }
+  AgentOptions least;
+  least.timers = {.retries = 15, .first = 1us, .cap = 1us, .total = 0ns, .silence = 0ns};
+  least.mra_timeout = std::uint8_t{31};
+  least.timewait_min = least.timewait_max = 0ns;
+  least.peer_timeout_max = 10ms;
+  least.connections_max = least.outstanding_max = least.outstanding_per_peer = least.transmit_max = 1;
+  EXPECT_TRUE(Agent::create(least));
+  AgentOptions most;
+  most.connections_max = 1U << 24;
+  EXPECT_TRUE(Agent::create(most));
+}
+
 TEST(IbcmArguments, CommandsOfConnectionsThatAreNotKnownAreRefused) {
   Agent a = agent();
   const ConnectionId none = 77;

@@ -257,6 +257,29 @@ TEST(IbcmTimers, PeersTakeTurnsAndKeepTheirOrder) {
   EXPECT_EQ(window.outstanding(), 0U);
 }
 
+TEST(IbcmTimers, APeerWithoutRequestsHasNoTurnAndIsForgotten) {
+  Window window(1, 1, 100);
+  EXPECT_EQ(window.enter(gid(2), 1), 0U);
+  const auto place = window.enter(gid(3), 2);
+  ASSERT_TRUE(place && *place != 0);
+  EXPECT_NE(window.enter(gid(4), 3), 0U);
+  window.withdraw(gid(3), *place);
+  window.leave(gid(2));
+  EXPECT_EQ(window.waiting(), 1U);
+  EXPECT_EQ(window.next(), 3U);
+  EXPECT_EQ(window.peers(), 1U);
+  window.withdraw(gid(3), *place);  // no-op
+  window.leave(gid(3));             // no-op
+  EXPECT_EQ(window.outstanding(), 1U);
+  window.leave(gid(4));
+  EXPECT_EQ(window.next(), std::nullopt);
+  EXPECT_EQ(window.peers(), 0U);
+  Window full(1, 1, 0);
+  EXPECT_EQ(full.enter(gid(2), 1), 0U);
+  EXPECT_EQ(full.enter(gid(3), 2), std::nullopt);
+  EXPECT_EQ(full.peers(), 1U) << "of a request that was refused, nothing is kept";
+}
+
 TEST(IbcmTimers, RequestThatWaitsCanBeTakenBack) {
   Pair t({.outstanding_max = 1});
   t.net.fate = lost;

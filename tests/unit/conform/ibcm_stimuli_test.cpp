@@ -26,6 +26,46 @@ TEST(ConformIbcmStimuli, ThePsnOfHalfARoundIsTheFurthestDuplicate) {
   EXPECT_EQ((psns[2] - psns[1]) & 0xFFFFFF, (1U << 23) - 1);
 }
 
+// IBA §12.6.8. Octets of a REP: 24 Responder Resources, 25 Initiator Depth, 26 Target ACK Delay and others, 27 RNR Retry
+// Count, SRQ and reserved bits, 60 the private data.
+TEST(ConformIbcmStimuli, EachRepIsSoundButForWhatItsRowChanges) {
+  Stage stage({.connects = 2});
+  std::string running;
+  std::map<std::string, std::vector<Bytes>> sent;
+  stage.hooks.before = [&](const conform::Case& c) { running = c.name; };
+  stage.in = [&](Stage&, const PacketPath&, Bytes& octets) {
+    if (carries<wire::ib::CmRep>(octets)) {
+      const ConstBytes body = ConstBytes(octets).last(PARLEY_IB_MAD_LEN).subspan(PARLEY_IB_MAD_HEADER_LEN);
+      sent[running].emplace_back(body.begin(), body.end());
+    }
+    return true;
+  };
+  const auto wanted = [](const Case& c) {
+    const int row = std::stoi(std::string(c.what.row));
+    return row >= 7 && row <= 16;
+  };
+  for (const Result& r : stage.run(wanted)) EXPECT_EQ(r.finding.verdict, Verdict::pass) << r.what->name;
+  const auto spoil = [](Bytes rep, const std::string& name) {
+    if (name == "rep-private-data-196") std::fill(rep.begin() + 36, rep.end(), 0xFF);
+    if (name == "rep-depths-of-none") rep[24] = rep[25] = 0;
+    if (name == "rep-starting-psn-ffffff") std::fill(rep.begin() + 20, rep.begin() + 23, 0xFF);
+    if (name == "rep-rnr-retry-count-0") rep[27] = rep[27] & 0x1F;
+    if (name == "rep-target-ack-delay-15") rep[26] = static_cast<std::uint8_t>(15 << 3 | (rep[26] & 7));
+    if (name == "rep-reserved-bits-ignored") rep[27] = rep[27] | 0x0F;
+    return rep;
+  };
+  ASSERT_FALSE(sent["plain-set-up"].empty());
+  for (const auto& [name, reps] : sent) {
+    const std::ptrdiff_t copies = name == "rep-three-times" ? 3 : name == "rep-again" ? 2 : 1;
+    EXPECT_EQ(std::count(reps.begin(), reps.end(), reps[0]), copies) << name;
+    // IDs, queue pair and PSN are drawn for each connection.
+    Bytes sound = sent["plain-set-up"][0];
+    std::copy_n(reps[0].begin(), name == "rep-starting-psn-ffffff" ? 20 : 24, sound.begin());
+    EXPECT_EQ(reps[0], spoil(sound, name)) << name;
+  }
+  EXPECT_EQ(sent.size(), 10U);
+}
+
 // IBA §12.6.7.2.
 TEST(ConformIbcmStimuli, EachRejHasTheReasonOfItsRow) {
   Stage stage({.connects = 2});

@@ -72,6 +72,30 @@ TEST(ConformRun, APeerThatIsNoLongerThereIsGivenUpAfterSomeCases) {
   EXPECT_FALSE(table.run->interrupted());
 }
 
+// A program that serves one client at a time may need a moment before it listens again.
+TEST(ConformRun, APeerThatListensAgainInTimeIsTested) {
+  const auto pauses = [](Duration pause) {
+    return [pause, served = std::make_shared<unsigned>(0)](tester::ScriptedPeer& peer,
+                                                           tester::TcpStream& stream) -> Task<void> {
+      const bool first = (*served)++ == 0;
+      if (first) (void)co_await peer.listen(Address::any(Address::Family::v4, port + 1), 1s);
+      co_await responder(takes_everything)(peer, stream);
+      if (!first) co_return;
+      co_await peer.sleep(pause);
+      (void)co_await peer.listen(Address::any(Address::Family::v4, port), 1s);
+    };
+  };
+  Table soon(Iut::responder, {"plain-v1", "v2-client-server"}, pauses(2s));
+  soon.finish();
+  EXPECT_EQ(to_string(soon.run->results()[1].finding.verdict), "pass") << soon.run->results()[1].finding.observed;
+  Table late(Iut::responder, {"plain-v1", "v2-client-server"}, pauses(8s));
+  late.finish();
+  const Result& missed = late.run->results()[1];
+  EXPECT_EQ(to_string(missed.finding.verdict), "inconclusive") << missed.finding.observed;
+  EXPECT_GE(missed.took, late.settings.connect - 300ms);
+  EXPECT_LE(missed.took, late.settings.connect);
+}
+
 // A peer that takes a moment to close is not reset: an RST could overtake what it has not read.
 TEST(ConformRun, APeerThatClosesInTimeSeesNoReset) {
   for (const bool closes : {true, false}) {

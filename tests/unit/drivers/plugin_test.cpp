@@ -145,6 +145,9 @@ TEST(SharedObjectPlugin, WhatIsNoneIsRefusedWithItsReason) {
   EXPECT_EQ(text(file_of("many_variants")), ": it has 18446744073709551615 variants; at most 256");
   EXPECT_EQ(text(file_of("many_parameters")), ": its variant 0 has 18446744073709551615 parameters; at most 256");
   EXPECT_EQ(text(file_of("null_parameters")), ": its variant 0 has 2 parameters at NULL");
+  EXPECT_EQ(text(file_of("null_parameters_second")), ": its variant 1 has 2 parameters at NULL");
+  EXPECT_EQ(text(file_of("many_parameters_second")),
+            ": its variant 1 has 18446744073709551615 parameters; at most 256");
   EXPECT_NE(text("/nonexistent/plugin.so").find("No such file"), std::string::npos);
   const std::string garbage = testing::TempDir() + fmt::format("parley_garbage_{}.so", ::getpid());
   std::ofstream(garbage) << "this is not an ELF file";

@@ -449,6 +449,8 @@ TEST(MadTopology, EachPlantedFaultIsFoundAtItsPlaceAlone) {
       {TopologyFault::no_lid, 1, 0, [](Topology& t) { t.port(1, 0).lid = 0; }, "no LID"},
       {TopologyFault::double_lid, 2, 1, [](Topology& t) { t.port(2, 1).lid = 11; },
        "LID 11 also belongs to \"node 1\""},
+      {TopologyFault::lost, 1, 0, [](Topology& t) { t.node(1).lost = true; },
+       "some queries to this node were not answered"},
       {TopologyFault::lost, 1, 2, [](Topology& t) { t.port(1, 2).peer_lost = true; },
        "the node behind it did not answer"},
       {TopologyFault::lost, 1, 4, [](Topology& t) { t.port(1, 4).lost = true; }, "no answer for its PortInfo"},
@@ -473,6 +475,41 @@ TEST(MadTopology, CountersAreHeldAgainstTheirThresholds) {
   counters.set(PortCounters::symbol_error_counter, 11).set(PortCounters::vl15_dropped, 101);
   EXPECT_EQ(check_counters(counters), "symbol_error_counter is 11 (threshold 10), vl15_dropped is 101 (threshold 100)");
   EXPECT_EQ(check_counters(counters, 2), "");
+}
+
+TEST(MadTopology, EachCounterHasItsThreshold) {
+  using wire::mad::PortCounters;
+  struct Row {
+    const char* name;
+    std::uint8_t limit;
+    void (*set)(PortCounters&, std::uint8_t);
+  };
+#define PARLEY_ROW(name, limit)                                                          \
+  Row {                                                                                  \
+#name, limit, [](PortCounters & c, std::uint8_t n) { c.set(PortCounters::name, n); } \
+  }
+  // As ibcheckerrors has them.
+  const Row rows[] = {PARLEY_ROW(symbol_error_counter, 10),
+                      PARLEY_ROW(link_error_recovery_counter, 10),
+                      PARLEY_ROW(link_downed_counter, 10),
+                      PARLEY_ROW(port_rcv_errors, 10),
+                      PARLEY_ROW(port_rcv_remote_physical_errors, 100),
+                      PARLEY_ROW(port_rcv_switch_relay_errors, 100),
+                      PARLEY_ROW(port_xmit_discards, 100),
+                      PARLEY_ROW(port_xmit_constraint_errors, 100),
+                      PARLEY_ROW(port_rcv_constraint_errors, 100),
+                      PARLEY_ROW(local_link_integrity_errors, 10),
+                      PARLEY_ROW(excessive_buffer_overrun_errors, 10),
+                      PARLEY_ROW(vl15_dropped, 100)};
+#undef PARLEY_ROW
+  for (const Row& row : rows) {
+    PortCounters counters;
+    row.set(counters, row.limit);
+    EXPECT_EQ(check_counters(counters), "") << row.name;
+    row.set(counters, static_cast<std::uint8_t>(row.limit + 1));
+    EXPECT_EQ(check_counters(counters), std::string(row.name) + " is " + std::to_string(row.limit + 1) +
+                                            " (threshold " + std::to_string(row.limit) + ")");
+  }
 }
 
 TEST(MadTopology, NamesFromTheSubnetCannotEndATextOrTheGraph) {

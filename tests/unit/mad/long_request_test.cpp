@@ -124,6 +124,13 @@ TEST_F(Multi, GivesARequestInSegmentsAsOne) {
   EXPECT_EQ(server->next_deadline(), never);
 }
 
+TEST_F(Multi, SaysThatTheOtherSideTakesNoRequestSoLong) {
+  const auto got = ask(5000);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().fault(), Fault::rmpp) << got.error().dump();
+  EXPECT_TRUE(asked.empty());
+}
+
 struct MultiBelow : PortTest {};
 
 TEST_F(MultiBelow, GoesWholeWhereTheTransportDoesRmpp) {

@@ -139,6 +139,27 @@ TEST_F(PortRecovery, TellsRefusalFromLoss) {
   EXPECT_LT(transport.now - Instant{}, 1ms);
 }
 
+// A transport may give back no more than the header of what it could not send.
+TEST_F(PortRecovery, KnowsWhatComesBackByItsHeaderAlone) {
+  constexpr std::size_t header = MadHeader::size;
+  std::size_t back = header;
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, mad.first(back), 1us, true);
+  };
+  EXPECT_EQ(ask().error().fault(), Fault::refused);
+  EXPECT_EQ(port().counters().refused, 1U);
+  back = header - 1;
+  EXPECT_EQ(ask().error().fault(), Fault::timeout);
+  EXPECT_EQ(port().counters().refused, 1U);
+  EXPECT_EQ(port().counters().unexpected, 4U) << "each try";
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (t.sent < 7) return t.drop(to, mad.first(header));
+    t.deliver(to, answer_to(mad, NodeInfo().octets()));
+  };
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(port().counters().lost, 1U);
+}
+
 TEST_F(PortRecovery, RepeatsAtOnceWhatTheTransportDropped) {
   transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
     if (t.sent < 3) return t.drop(to, mad);

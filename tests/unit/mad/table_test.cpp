@@ -139,6 +139,27 @@ TEST_F(PortTables, SayWhichSideGaveUp) {
   EXPECT_EQ(port().transactor().open_count(), 0U);
 }
 
+// No room at the other side is not a table above this side's limit.
+TEST_F(PortTables, EndWithAStopOfTheOtherSide) {
+  for (const bool begun : {false, true}) {
+    transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+      Bytes first = table(mad, 20);
+      first.resize(256);
+      first[26] = 1 | 2;  // active, the first
+      first[31] = 1;
+      Bytes stop = first;
+      stop[25] = 3;
+      stop[27] = 1;
+      if (begun) t.deliver(to, first);
+      t.deliver(to, stop, 2us);
+    };
+    const auto nodes = ask();
+    ASSERT_FALSE(nodes);
+    EXPECT_EQ(nodes.error().fault(), Fault::rmpp) << begun << " " << nodes.error().dump();
+    EXPECT_EQ(port().transactor().open_count(), 0U);
+  }
+}
+
 TEST_F(PortTables, TellTheOtherSideThatTheyGaveUp) {
   transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
     if (t.sent > 1) return;

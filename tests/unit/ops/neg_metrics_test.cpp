@@ -85,6 +85,42 @@ TEST(NegMetrics, CountsFailuresRefusalsAndRetries) {
   EXPECT_EQ(fed[R"(parley_negotiations_agreed_total{role="initiator"})"], "0");
 }
 
+TEST(NegMetrics, EachSeriesIsWritten) {
+  NegFed fed;
+  const auto series = [&](const std::string& name, const std::string& labels) {
+    return fed["parley_negotiation_" + name + "{" + labels + "}"];
+  };
+  std::uint64_t session = 0;
+#define PARLEY_X(name, value, layer, text) #name,
+  for (const std::string problem : {PARLEY_NEG_ERRORS(PARLEY_X)}) {
+    fed.at(0ms, ++session, trace::NegRefused{.plugin = "acme", .variant = "ud", .problem = problem});
+    EXPECT_EQ(series("refusals_total", "reason=\"" + problem + "\""), "1");
+    for (const std::string stage : {"none", "info", "ready", "done"})
+      for (const bool by_peer : {false, true}) {
+        const trace::NegWhy why{
+            .problem = problem, .stage = stage, .round = 1, .by_peer = by_peer, .text = {}, .advice = {}};
+        const std::string labels = "stage=\"" + stage + "\",reason=\"" + problem + "\",by=\"";
+        fed.at(0ms, ++session, trace::NegFailed{why});
+        EXPECT_EQ(series("failures_total", labels + (by_peer ? "peer\"" : "self\"")), "1");
+      }
+    for (const bool backup : {false, true}) {
+      const trace::NegWhy why{.problem = problem, .stage = "info", .round = 1, .text = {}, .advice = {}};
+      fed.at(0ms, ++session, trace::NegRetrying{.next = {}, .backup = backup, .why = why});
+      EXPECT_EQ(series("retries_total", "reason=\"" + problem + "\",next=\"" + (backup ? "backup\"" : "same\"")), "1");
+    }
+  }
+#undef PARLEY_X
+  const std::pair<std::string, std::string> kinds[] = {
+      {"Hello", "hello"}, {"Welcome", "welcome"}, {"Turn", "turn"}, {"Abort", "abort"}, {"raw", "raw"}};
+  for (const auto& [kind, label] : kinds)
+    for (const bool sent : {false, true}) {
+      const auto labels = "type=\"" + label + "\",direction=\"" + (sent ? "sent\"" : "received\"");
+      EXPECT_EQ(series("messages_total", labels), "0");
+      fed.at(0ms, ++session, trace::NegMessage{.sent = sent, .kind = kind});
+      EXPECT_EQ(series("messages_total", labels), "1");
+    }
+}
+
 TEST(NegMetrics, EveryProblemHasItsWordAndOtherWordsMakeNoSeries) {
 #define PARLEY_X(name, value, layer, text) EXPECT_LT(CountBy<problem_words>::index(#name), problem_words.size());
   PARLEY_NEG_ERRORS(PARLEY_X)

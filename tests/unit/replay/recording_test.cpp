@@ -160,6 +160,41 @@ TEST(ReplayRecording, WhatIsNoRecordingIsRefusedInOneLine) {
   EXPECT_NE(read_recording(many, 1000).error().find("there is no connection 1000"), std::string::npos);
 }
 
+TEST(ReplayRecording, OfSeveralConnectionsTheOnlyPlayableOneIsChosenOtherwiseTheUserChooses) {
+  Frames frames;
+  auto add = [&frames, port = std::uint16_t{40000}](bool with_reply) mutable {
+    Address from = capture::test::end_a(false);
+    from.port = port++;
+    Exchange x(from, capture::test::end_b(false), 1000, 2000);
+    x.open();
+    const Bytes octets = fpdu(send_segment(1, 40));
+    if (with_reply)
+      x.send(0, capture::test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1))
+          .send(1, capture::test::startup(wire::MpaKey::rep, PARLEY_MPA_FLAG_C, 1));
+    for (std::uint32_t msn = 1; msn < 4; ++msn) x.send(0, fpdu(send_segment(msn, 40))).send(1, octets);
+    x.close();
+    if (!with_reply) x.frames.erase(x.frames.begin(), x.frames.begin() + 3);
+    frames.insert(frames.end(), x.frames.begin(), x.frames.end());
+  };
+  const auto why = [&frames] {
+    const auto r = read_recording(file_of(frames), 0);
+    return r ? "connection " + std::to_string(r->connection) : r.error();
+  };
+  add(true);
+  EXPECT_EQ(why(), "connection 1");
+  add(true);
+  EXPECT_EQ(why(), "2 MPA connections in it: choose one with --connection 1 to 2");
+  add(false);
+  EXPECT_EQ(why(),
+            "3 MPA connections in it, 2 of which can be played (see --list): choose one with --connection 1 to 3");
+  frames.clear();
+  add(false);
+  add(false);
+  EXPECT_EQ(why(), "2 MPA connections in it, none with a captured handshake: none can be played");
+  add(true);
+  EXPECT_EQ(why(), "connection 3");
+}
+
 TEST(ReplayRecording, WhatACaptureHoldsInPlaceOfAConnectionIsSaid) {
   const auto why = [](std::uint16_t link_type, std::size_t snap) {
     Exchange x;

@@ -118,6 +118,26 @@ TEST_F(SsaPlacement, RebalancingIsBoundedAndComesToRest) {
   for (Placement::Id id = 10; id < 22; ++id) EXPECT_NE(p.of(id).parent, p.of(id).backup);
 }
 
+TEST_F(SsaPlacement, LeavingTheRootIsBoundedToo) {
+  Placement q(topology());
+  q.add(0, gid_of(0), roles::core, true);
+  for (const std::uint16_t id : std::initializer_list<std::uint16_t>{3, 4, 5, 6, 7}) {
+    q.add(id, gid_of(id), roles::access);
+    q.assign(id, {q.choose_parent(id), none});
+    ASSERT_EQ(q.of(id).parent, 0U) << "there is no distribution node yet";
+  }
+  q.add(1, gid_of(1), roles::distribution);
+  q.assign(1, {0, none});
+  EXPECT_TRUE(q.rebalance(0).empty());
+  EXPECT_EQ(q.rebalance(2), (std::vector<Placement::Id>{3, 4}));
+  EXPECT_EQ(q.load(0), 4U);
+  EXPECT_EQ(q.load(1), 2U);
+  EXPECT_EQ(q.rebalance(1), (std::vector<Placement::Id>{5}));
+  EXPECT_EQ(q.rebalance(9), (std::vector<Placement::Id>{6, 7}));
+  EXPECT_EQ(q.load(0), 1U);
+  EXPECT_TRUE(q.rebalance(9).empty());
+}
+
 TEST_F(SsaPlacement, WhatIsRemovedIsNotCounted) {
   add_consumers(10, 8);
   std::size_t before = 0, after = 0;
