@@ -53,6 +53,17 @@ TEST(PcapngOptions, ThePacketIdComesBackForFramesOfEveryLength) {
   }
 }
 
+// draft-ietf-opsawg-pcapng §3.1: 12 octets are the least that a block has.
+TEST(PcapngOptions, AnEmptyBlockOfAnUnknownTypeIsSkipped) {
+  Bytes file;
+  PcapngWriter writer(file, {.application = "test"});
+  const Bytes empty{0x0A, 0x0B, 0x0C, 0x4D, 12, 0, 0, 0, 12, 0, 0, 0};
+  file.insert(file.end(), empty.begin(), empty.end());
+  const auto i = writer.add_interface("a/p1", static_cast<std::uint16_t>(LinkType::ethernet));
+  writer.packet(i, Instant{nanoseconds(5)}, frame_of(20), PacketRemarks{});
+  EXPECT_EQ(read(file).size(), 1u);
+}
+
 // draft-ietf-opsawg-pcapng §3 to §4, by hand: type, length, fields, options, length.
 TEST(PcapngOptions, EachBlockHasTheOctetsOfTheFormat) {
   Bytes file;
