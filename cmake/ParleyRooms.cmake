@@ -177,7 +177,7 @@ function(parley_room name)
     parley_precompile(parley_${name} REUSE_FROM parley_base)
   endif()
   if(name STREQUAL "sim")
-    parley_unite_folders(parley_sim sim scenario check fault net,tcp,host subnet workload,run,record,xrc)
+    parley_unite_folders(parley_sim sim scenario check fault net,tcp,host subnet workload,run,record,xrc sweep)
     # toml++ is used header-only and without exceptions: a wrong file is a value.
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(TOMLPLUSPLUS REQUIRED tomlplusplus)
@@ -198,7 +198,7 @@ endfunction()
 
 function(parley_drivers)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp
-    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcshm/*.cpp
+    ${PROJECT_SOURCE_DIR}/drivers/mpi/*.cpp ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcshm/*.cpp
     ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp ${PROJECT_SOURCE_DIR}/drivers/own_memory.cpp)
   if(NOT sources)
     return()

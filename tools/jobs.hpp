@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Runs work on several threads and delivers the results in order, so that output does not depend on thread timing.
+// Runs work on several threads and delivers the results in order, so that output does not depend on thread timing. What
+// hands out the work is what hands it out to ranks too (sim/sweep/hand_out.hpp).
 // Pieces of work must be independent of each other. Simulated worlds are: none of the code that they consist of has a
 // global variable.
 #pragma once
@@ -15,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/sweep/hand_out.hpp"
+
 namespace parley::tools {
 
 /// Per thread, the results that may wait for an earlier one. This bounds memory when one piece of work takes very long.
@@ -24,14 +27,15 @@ inline constexpr std::uint64_t results_waiting_max = 64;
 template <class Result>
 class OrderedJobs {
  public:
-  explicit OrderedJobs(std::uint64_t last, unsigned jobs) : last_(last), window_(results_waiting_max * jobs) {}
+  explicit OrderedJobs(std::uint64_t last, unsigned jobs)
+      : hand_out_({.last = last, .workers = jobs, .window = results_waiting_max * jobs}) {}
   ~OrderedJobs() { end(); }
   OrderedJobs(const OrderedJobs&) = delete;
   OrderedJobs& operator=(const OrderedJobs&) = delete;
 
   template <class Work>
   void start(unsigned jobs, const Work& work) {
-    for (unsigned i = 0; i < jobs; ++i) threads_.emplace_back([this, &work] { serve(work); });
+    for (unsigned i = 0; i < jobs; ++i) threads_.emplace_back([this, i, &work] { serve(i, work); });
   }
   /// The next result in order, or nothing if it did not arrive within `patience`. Rethrows exceptions of the work.
   std::optional<Result> next(std::chrono::milliseconds patience) {
@@ -42,7 +46,7 @@ class OrderedJobs {
     if (found == done_.end()) return std::nullopt;
     std::optional<Result> result(std::move(found->second));
     done_.erase(found);
-    ++taken_;
+    hand_out_.delivered_up_to(++taken_);
     room_.notify_all();
     return result;
   }
@@ -55,21 +59,21 @@ class OrderedJobs {
 
  private:
   template <class Work>
-  void serve(const Work& work) {
+  void serve(unsigned thread, const Work& work) {
     for (;;) {
-      std::uint64_t index = 0;
+      std::optional<sim::Chunk> chunk;  // of one piece
       {
         std::unique_lock lock(mutex_);
         // The timeout covers an end() between the check of stop_ and the wait.
-        while (!stop_ && !all_given_ && next_ - taken_ >= window_) room_.wait_for(lock, std::chrono::milliseconds(50));
-        if (stop_ || all_given_) return;
-        index = next_++;
-        all_given_ = index == last_;
+        while (!stop_ && !hand_out_.all_handed_out() && !(chunk = hand_out_.next(thread)))
+          room_.wait_for(lock, std::chrono::milliseconds(50));
+        if (!chunk) return;
       }
       try {
-        Result result = work(index, stop_);
+        Result result = work(chunk->first, stop_);
         const std::lock_guard lock(mutex_);
-        done_.emplace(index, std::move(result));
+        hand_out_.finished(*chunk, Duration{});
+        done_.emplace(chunk->first, std::move(result));
       } catch (...) {
         const std::lock_guard lock(mutex_);
         error_ = std::current_exception();
@@ -78,12 +82,11 @@ class OrderedJobs {
     }
   }
 
-  const std::uint64_t last_, window_;
   std::mutex mutex_;
+  sim::HandOut hand_out_;
   std::condition_variable came_, room_;
-  std::map<std::uint64_t, Result> done_;  ///< at most window_ entries
-  std::uint64_t next_ = 0, taken_ = 0;
-  bool all_given_ = false;
+  std::map<std::uint64_t, Result> done_;  ///< at most as many as the hand-out's window
+  std::uint64_t taken_ = 0;
   std::exception_ptr error_;
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;

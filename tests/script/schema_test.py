@@ -137,7 +137,7 @@ to = "b"
         for words in (("run", failing, "--ladder"), ("run", "duplicate_and_reorder_storm", "--ladder"),
                       ("run", "lossy_handshake", "--pcapng", self.path("a.pcapng"), "--html", self.path("a.html")),
                       ("replay", "lossy_handshake", "--seed", "7", "--swarm", "--drop-mask", "5"),
-                      ("explore", failing, "--seeds", "1..3"), ("exhaust", "handshake_v2_read", "--packets", "3"),
+                      ("explore", failing, "--seeds", "1..3", "--shard", "1/2"), ("exhaust", "handshake_v2_read", "--packets", "3"),
                       ("shrink", failing, "--seed", "1", "-o", self.path("small.toml")), ("list",),
                       ("storm", "--nodes", "4", "--ppn", "1", "--pattern", "ring"), ("storm", "--nodes", "4", "--roce")):
             self.assertIn('{"event":', run("sim", *words, "--json").out)

@@ -3,14 +3,17 @@
 
 #include <thread>
 
+#include "drivers/mpi/mpi_world.hpp"
+
 namespace parley::tools {
 
 void add_jobs(Command sub, unsigned& jobs) {
   constexpr unsigned jobs_max = 256;
   jobs = std::max(1u, std::min(std::thread::hardware_concurrency(), jobs_max));
+  if (mpi::launcher() != mpi::Launcher::none) jobs = 1;  // there is a rank for each processor
   sub.option("-j,--jobs", jobs, "Runs at once; the order of what is printed does not depend on it")
       .range(1u, jobs_max)
-      .shows_default("one per processor");
+      .shows_default("one per processor; under mpirun one per rank");
 }
 
 void register_sim(Command app, Context& context) {
@@ -29,6 +32,7 @@ void register_sim(Command app, Context& context) {
   add_sim_replay(sim, context);
   add_sim_shrink(sim, context);
   add_sim_exhaust(sim, context);
+  add_sim_merge(sim, context);
   add_sim_storm(sim, context);
   add_sim_list(sim, context);
   add_sim_check(sim, context);

@@ -85,12 +85,6 @@ Or<std::string> read_scenario_file(const std::string& path) {
   return text;
 }
 
-draw::InputFile input_of(const std::string& path, std::string_view text) {
-  Sha256 digest;
-  digest.add(ConstBytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-  return {path, text.size(), digest.finish()};
-}
-
 void print_result(const sim::ScenarioError& error, Output& out) {
   out.note(error.to_string());
   if (const char* actions = std::getenv("GITHUB_ACTIONS"); actions != nullptr && *actions != '\0')
@@ -135,6 +129,12 @@ Or<std::vector<std::string>> find_one(const std::string& word) {
 }
 
 }  // namespace
+
+draw::InputFile input_of(const std::string& path, std::string_view text) {
+  Sha256 digest;
+  digest.add(ConstBytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  return {path, text.size(), digest.finish()};
+}
 
 std::vector<std::string> library_directories() {
   std::vector<std::string> directories;
@@ -192,7 +192,7 @@ Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& wor
       }
       auto scenario = sim::parse_scenario(*text, path);
       if (scenario) {
-        scenarios.push_back({shown_for(word, path), std::move(*scenario), input_of(path, *text)});
+        scenarios.push_back({shown_for(word, path), std::move(*scenario), input_of(path, *text), *text});
         continue;
       }
       ++wrong;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "draw/provenance.hpp"
@@ -21,7 +22,11 @@ struct ScenarioFile {
   std::string shown;  ///< what the user can type for it: a path, or the name of a shipped scenario
   sim::Scenario scenario;
   draw::InputFile input{};  ///< for reports
+  std::string text{};       ///< of the file
 };
+
+/// A file that was read, for reports.
+draw::InputFile input_of(const std::string& path, std::string_view text);
 
 /// The existing directories of shipped scenarios: $PARLEY_SCENARIOS, ../share/parley/scenarios relative to the
 /// program's directory, sim/scenarios of the source tree that contains the program or the working directory, and
