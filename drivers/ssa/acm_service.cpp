@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,11 +20,18 @@ namespace parley::ssa_driver {
 
 namespace {
 
-constexpr std::size_t input_octets = 16384;  // of one client in a turn
-constexpr std::size_t at_once = 64;          // events, and new clients, in a turn
-constexpr int out_of_files_wait_ms = 10;     // the listener stays readable
+constexpr std::size_t input_octets = 4096;  // of one client in a turn; their answers have up to 38 times as many
+constexpr std::size_t at_once = 64;         // events, and new clients, in a turn
+constexpr int out_of_files_wait_ms = 10;    // the listener stays readable
 // Event data in epoll: 0 is wake_, then the listeners, then clients.
 constexpr std::uint64_t wake_number = 0, clients_from = 1 + acm_sockets_max + 1;
+
+/// As many as asked for, and at most half of the files that the process may open.
+std::size_t clients_within(std::size_t most) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return most;
+  return static_cast<std::size_t>(std::min<rlim_t>(most, std::max<rlim_t>(files.rlim_cur, 64) / 2));
+}
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
@@ -61,7 +69,7 @@ Result<void> write_port(const std::string& path, std::uint16_t port) {
 }  // namespace
 
 AcmService::AcmService(const AcmServiceOptions& options)
-    : clients_max_(options.clients_max),
+    : clients_max_(clients_within(options.clients_max)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       server_(options.asks_sa),

@@ -30,7 +30,7 @@ struct AcmServiceOptions {
   std::vector<std::string> sockets{};     ///< paths of Unix sockets; at most acm_sockets_max
   std::optional<std::uint16_t> port{};    ///< on 127.0.0.1; 0: any
   std::vector<std::string> port_files{};  ///< files that get the number of that port
-  std::size_t clients_max = 1024;
+  std::size_t clients_max = 1024;         ///< and at most half of the files that the process may open
   bool asks_sa = true;  ///< the owner calls wait_query(); otherwise such requests get the answer no_data
 };
 inline constexpr std::size_t acm_sockets_max = 8;
