@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes_io.hpp"
 #include "base/gid_hash.hpp"
 #include "parley/address.hpp"
+#include "ssa/paths.hpp"
 
 namespace parley::ssa::acm {
 
@@ -22,6 +24,15 @@ std::string_view take_word(std::string_view& line) {
 }
 
 std::size_t octets_of_type(std::uint16_t type) { return type == record_type::ipv4 ? 4 : 16; }
+
+std::string text_of(const AddressKey& key) {
+  if (key.type == record_type::name) return key.octets;
+  Address out{.family = key.type == record_type::ipv4 ? Address::Family::v4 : Address::Family::v6};
+  std::copy(key.octets.begin(), key.octets.end(), out.octets.begin());
+  if (key.type == record_type::ipv6) return gid_text(gid_of(out));
+  const std::string with_port = out.to_string();
+  return with_port.substr(0, with_port.rfind(':'));
+}
 
 }  // namespace
 
@@ -106,6 +117,31 @@ void Addresses::add_word(std::string_view name, const Gid& gid) {
     keys_[gid].push_back(std::move(key));
   else if (!at->second.from_file && at->second.gid != gid)
     at->second.ambiguous = true;
+}
+
+void Addresses::set_prefix(std::uint64_t prefix) {
+  const auto adapt = [prefix](Gid& gid) {
+    if (load<std::uint64_t>(gid.data(), std::endian::big) == link_local_prefix)
+      store(gid.data(), prefix, std::endian::big);
+  };
+  for (auto& [key, entry] : gids_) adapt(entry.gid);
+  auto before = std::exchange(keys_, {});
+  for (auto& [gid, keys] : before) {
+    Gid adapted = gid;
+    adapt(adapted);
+    auto& all = keys_[adapted];
+    // Those of the subnet's prefix stay in front.
+    all.insert(adapted == gid ? all.begin() : all.end(), keys.begin(), keys.end());
+  }
+}
+
+std::vector<std::string> Addresses::texts_of(const Gid& gid) const {
+  std::vector<std::string> out;
+  const auto found = keys_.find(gid);
+  if (found == keys_.end()) return out;
+  for (const AddressKey& key : found->second)
+    if (const Gid* named = find(key); named != nullptr && *named == gid) out.push_back(text_of(key));
+  return out;
 }
 
 const Gid* Addresses::find(const AddressKey& key) const {

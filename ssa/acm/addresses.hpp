@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/gid.hpp"
 #include "ssa/acm/message.hpp"
@@ -40,11 +41,15 @@ class Addresses {
   /// A NodeDescription, and its first word if it has several. A name of two ports is unknown, and one that is too
   /// long is left out.
   void add_name(std::string_view name, const Gid& gid);
+  /// Gives the subnet's prefix to link-local GIDs, so that a port has one GID.
+  void set_prefix(std::uint64_t prefix);
 
   /// Null: unknown.
   const Gid* find(const AddressKey& key) const;
   /// The first address of that type that was added for the GID. Null: none.
   const AddressKey* address_of(const Gid& gid, std::uint16_t type) const;
+  /// All of the GID, as text, in the order in which they were added.
+  std::vector<std::string> texts_of(const Gid& gid) const;
   std::size_t size() const { return gids_.size(); }
 
  private:

@@ -40,11 +40,7 @@ Record path_answer(const PathRecord& path) {
 }
 
 bool has_port(const PathMap& map, const std::optional<Gid>& gid, std::uint16_t lid) {
-  constexpr std::uint64_t link_local = 0xFE80000000000000;
-  if (!gid) return map.end_of_lid(lid) != no_end;
-  const auto prefix = load<std::uint64_t>(gid->data(), std::endian::big);
-  if (prefix != map.gid_prefix() && prefix != link_local) return false;
-  return map.end_of_guid(load<std::uint64_t>(gid->data() + 8, std::endian::big)) != no_end;
+  return (gid ? map.end_of_gid(*gid) : map.end_of_lid(lid)) != no_end;
 }
 
 /// Why a path is missing.
@@ -228,7 +224,7 @@ void Session::perf_query(const Header& header, ConstBytes message, Bytes& out) {
   const std::uint8_t index = header.data[1];
   const bool by_address = records_of(message) > 0 && (record_at(message, 0).flags & flag::source) != 0;
   if ((by_address && !is_local(record_at(message, 0))) ||
-      (!by_address && records_of(message) == 0 && index > server_.data().endpoints.size()))
+      (!by_address && records_of(message) == 0 && index > std::min(endpoints_max, server_.data().endpoints.size())))
     return refuse(header, Status::source_address, out);
   Header good = answer_to(header, header_octets + counters * sizeof(std::uint64_t));
   good.data[0] = counters;
@@ -240,7 +236,7 @@ void Session::perf_query(const Header& header, ConstBytes message, Bytes& out) {
 }
 
 void Session::ep_query(const Header& header, Bytes& out) const {
-  std::size_t left = header.data[0];
+  std::size_t left = header.data[0] <= endpoints_max ? header.data[0] : 0;
   const Endpoint* found = nullptr;
   for (const Endpoint& endpoint : server_.data().endpoints)
     if ((header.data[1] == 0 || header.data[1] == endpoint.port) && left > 0 && --left == 0) found = &endpoint;
@@ -270,7 +266,10 @@ const Gid* Session::gid_of(const AddressKey& key, Gid& own) {
   const PathMap* const map = server_.data().map.get();
   if (key.type != record_type::ipv6 || map == nullptr) return nullptr;
   std::copy_n(key.octets.begin(), own.size(), own.begin());
-  return has_port(*map, own, 0) ? &own : nullptr;
+  const EndId end = map->end_of_gid(own);
+  if (end == no_end) return nullptr;
+  own = gid_of_port(map->gid_prefix(), map->end(end).guid);
+  return &own;
 }
 
 const Gid* Session::local_gid() const {

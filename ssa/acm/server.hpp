@@ -20,6 +20,8 @@
 namespace parley::ssa::acm {
 
 inline constexpr std::size_t endpoint_names_max = 8;
+/// A client counts in 8 bits until an endpoint is refused: with 255 of them `ib_acme -P all` would not end.
+inline constexpr std::size_t endpoints_max = 254;
 inline constexpr std::string_view provider_name = "parley";
 
 /// A P_Key of a port of this node.
@@ -35,7 +37,8 @@ struct Endpoint {
 struct Data {
   std::shared_ptr<const PathMap> map{};  ///< null: each path is missing
   Addresses addresses{};
-  std::vector<Endpoint> endpoints{};  ///< the first one's port is the source of requests without one
+  /// With GIDs of the subnet's prefix. The first endpoints_max are shown. The first one's port is the source of requests without one
+  std::vector<Endpoint> endpoints{};
 };
 
 /// By ibacm's numbers.
@@ -45,7 +48,7 @@ inline constexpr std::size_t counters = 7;
 /// Shared by the sessions of one thread.
 class Server {
  public:
-  /// `asks_sa`: the driver handles Session::poll_query(). Otherwise the answer to such requests is no_data.
+  /// `asks_sa`: the driver handles Session::query(). Otherwise the answer to such requests is no_data.
   explicit Server(bool asks_sa) : asks_sa_(asks_sa), data_(std::make_shared<Data>()) {}
 
   /// `data` must not be null.

@@ -50,10 +50,7 @@ acm::Server make_server() {
   const auto data = std::make_shared<acm::Data>();
   data->map = small_map();
   PARLEY_ASSERT(data->addresses.add_file("a fe80::b\n192.0.2.1 fe80::b\nb fe80::c").has_value());
-  Gid gid{};
-  store(gid.data(), prefix, std::endian::big);
-  gid[15] = 11;
-  data->endpoints = {{1, gid, 1, 1, 0xFFFF, {"a"}}};
+  data->endpoints = {{1, gid_of_port(prefix, 11), 1, 1, 0xFFFF, {"a"}}};
   server.set_data(data);
   return server;
 }

@@ -59,13 +59,6 @@ inline AcmEpAddrData path(const wire::mad::PathRecord& asked, std::uint32_t flag
   return record(flags, 0x10, asked.octets());
 }
 
-inline Gid gid_of_guid(std::uint64_t prefix, std::uint64_t guid) {
-  Gid out;
-  store(out.data(), prefix, std::endian::big);
-  store(out.data() + 8, guid, std::endian::big);
-  return out;
-}
-
 /// LIDs: 10 of the switch, 1 to 3 of the hosts. Host 3 is a limited member, and so is host 2: they may not talk.
 struct ThreeHosts {
   Net net;
@@ -85,7 +78,7 @@ struct ThreeHosts {
     }
     map = *PathMap::create(*database_of(net));
   }
-  Gid gid(unsigned host) const { return gid_of_guid(net.subnet.gid_prefix, 200 + host); }
+  Gid gid(unsigned host) const { return gid_of_port(net.subnet.gid_prefix, 200 + host); }
   /// Host 1 is local. The GUIDs of the hosts, 201 to 203, are 0xC9 to 0xCB in the GIDs.
   std::shared_ptr<Data> data() const {
     auto out = std::make_shared<Data>();

@@ -76,7 +76,7 @@ TEST_F(SsaAcm, PathsByLidAndByGidAreThoseOfTheMap) {
 }
 
 TEST_F(SsaAcm, ARequestWithoutAPathSaysWhy) {
-  const Gid other = gid_of_guid(0xFEC0000000000002, 201), unknown = gid_of_guid(0xFEC0000000000001, 999);
+  const Gid other = gid_of_port(0xFEC0000000000002, 201), unknown = gid_of_port(0xFEC0000000000001, 999);
   EXPECT_EQ(status({path(by_lids(7, 2))}), 7U) << "no port has the source LID";
   EXPECT_EQ(status({path(by_lids(1, 7))}), 9U);
   EXPECT_EQ(status({path(by_lids(1, 0))}), 9U) << "no destination";
@@ -302,6 +302,33 @@ TEST_F(SsaAcm, EndpointsAreCountedFromOneWithinAPort) {
     EXPECT_EQ(none.size(), 16U);
     EXPECT_EQ(none[2], 2);
   }
+}
+
+TEST_F(SsaAcm, NoIndexIsTheGreatestThatAClientCanCountTo) {
+  const auto data = subnet.data();
+  data->endpoints.resize(300, data->endpoints.front());
+  server.set_data(data);
+  EXPECT_EQ(ask(big_request(2, 0, 254)).size(), 16U + 7 * 8);
+  EXPECT_EQ(ask(big_request(2, 0, 255)).size(), 16U);
+  EXPECT_GT(ask(big_request(3, 254, 0)).size(), 16U);
+  EXPECT_EQ(ask(big_request(3, 255, 0)).size(), 16U);
+}
+
+TEST_F(SsaAcm, LinkLocalGidsAreThoseOfTheSubnet) {
+  const auto data = subnet.data();
+  data->addresses = {};
+  ASSERT_TRUE(
+      data->addresses.add_file("192.0.2.1 fe80::c9\n2001:db8::1 fec0::1:0:0:0:c9\nten fe80::c9\n192.0.2.2 fe80::ca"));
+  data->addresses.set_prefix(subnet.map->gid_prefix());
+  server.set_data(data);
+  const Gid local = gid_of_port(0xFE80000000000000, 201);
+  EXPECT_EQ(ask(big_request(2, 0, 0, {record(source, 3, local)})).size(), 72U) << "a local endpoint";
+  EXPECT_EQ(ask(big_request(2, 0, 0, {ipv4(source, 1)})).size(), 72U);
+  const Bytes answer = ask(resolve_request({ipv4(destination, 2)}));
+  ASSERT_EQ(answer.size(), 160U);
+  EXPECT_EQ(octets_of(value_of<AcmEpAddrData>(ConstBytes(answer).subspan(88))), octets_of(ipv4(source, 1)));
+  EXPECT_EQ(status({record(source, 3, local), record(destination, 3, gid_of_port(0xFE80000000000000, 202))}), 0U);
+  EXPECT_EQ(data->addresses.texts_of(subnet.gid(1)), (std::vector<std::string>{"2001:db8::1", "192.0.2.1", "ten"}));
 }
 
 TEST(SsaAcmAddresses, AFileWithAWrongLineIsRefusedWithItsNumber) {
