@@ -10,8 +10,9 @@ namespace parley::ssa_driver {
 /// The query for a path: each member of `record` that is not 0.
 wire::mad::Query<wire::mad::PathRecord> query_of(const wire::mad::PathRecord& record);
 
-/// The path, or the status of the answer without one. `path` leads to subnet administration.
-mad::Task<tl::expected<wire::mad::PathRecord, ssa::acm::Status>> ask_sa(mad::Port& port, mad::Path path,
+/// The path, or the status of the answer without one. The address is that of the port's subnet administration
+/// when the task starts; `options` has retries, times and keys.
+mad::Task<tl::expected<wire::mad::PathRecord, ssa::acm::Status>> ask_sa(mad::Port& port, mad::Path options,
                                                                         wire::mad::PathRecord record);
 
 }  // namespace parley::ssa_driver

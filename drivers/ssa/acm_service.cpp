@@ -9,12 +9,9 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace parley::ssa_driver {
 
@@ -35,41 +32,19 @@ std::size_t clients_within(std::size_t most) {
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
-Result<sockaddr_un> unix_address(const std::string& path) {
-  sockaddr_un out{};
-  if (path.empty() || path.size() >= sizeof(out.sun_path))
-    return fail(Errc::invalid_argument, "the path of a socket has {a} octets; it must have 1 to {b}",
-                static_cast<std::int64_t>(path.size()), static_cast<std::int64_t>(sizeof(out.sun_path) - 1));
-  out.sun_family = AF_UNIX;
-  std::memcpy(out.sun_path, path.c_str(), path.size());
-  return out;
-}
-
-/// Removes the socket of a process that was killed.
-Result<void> clear_way(const std::string& path, const sockaddr_un& address) {
-  struct stat s {};
-  if (::lstat(path.c_str(), &s) != 0) return {};
-  if (!S_ISSOCK(s.st_mode) || s.st_uid != ::geteuid())
-    return fail(Errc::address_in_use, "a file that is not this user's socket is there");
-  const asio_driver::Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int connected = ::connect(probe.fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  if (connected == 0 || errno == EAGAIN) return fail(Errc::address_in_use, "another process listens there");
-  ::unlink(path.c_str());
-  return {};
-}
-
-Result<void> write_port(const std::string& path, std::uint16_t port) {
-  const std::string text = std::to_string(port) + "\n";
-  const asio_driver::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (file.fd < 0 || ::write(file.fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return tl::unexpected(system_error());
-  return {};
+/// The owner of the process at the other end of a Unix socket; no_user for TCP.
+constexpr uid_t no_user = ~uid_t{0};
+uid_t user_of(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.uid : no_user;
 }
 
 }  // namespace
 
 AcmService::AcmService(const AcmServiceOptions& options)
     : clients_max_(clients_within(options.clients_max)),
+      clients_of_other_max_(options.clients_of_other_max),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       server_(options.asks_sa),
@@ -86,12 +61,25 @@ Result<std::unique_ptr<AcmService>> AcmService::open(const AcmServiceOptions& op
       ::epoll_ctl(service->epoll_.fd, EPOLL_CTL_ADD, service->wake_.fd, &event) != 0)
     return tl::unexpected(system_error());
   std::string place;
-  if (const auto listening = service->listen(options, place); !listening) {
+  if (const auto bound = service->bind(options, place); !bound) {
     if (wrong != nullptr) *wrong = place;
-    return tl::unexpected(listening.error());
+    return tl::unexpected(bound.error());
   }
-  service->thread_ = std::thread([raw = service.get()] { raw->run(); });
   return service;
+}
+
+Result<void> AcmService::start(std::shared_ptr<const ssa::acm::Data> data, std::string* wrong) {
+  server_.set_data(std::move(data));
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{EPOLLIN, {.u64 = i + 1}};
+    if (::listen(listeners_[i].fd, SOMAXCONN) == 0 &&
+        ::epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, listeners_[i].fd, &event) == 0)
+      continue;
+    if (wrong != nullptr) *wrong = listeners_[i].place;
+    return tl::unexpected(errno == EADDRINUSE ? Error(Errc::address_in_use) : system_error());
+  }
+  thread_ = std::thread([this] { run(); });
+  return {};
 }
 
 void AcmService::stop() {
@@ -106,57 +94,29 @@ void AcmService::stop() {
 AcmService::~AcmService() {
   stop();
   for (const auto& [number, client] : clients_) ::close(client.fd);
-  for (const int fd : listeners_) ::close(fd);
-  for (const std::string& path : files_) ::unlink(path.c_str());
+  for (const Listener& listener : listeners_) ::close(listener.fd);
 }
 
 // ---- places ------------------------------------------------------------------------------------------------------
 
-Result<void> AcmService::listen(const AcmServiceOptions& options, std::string& place) {
+Result<void> AcmService::bind(const AcmServiceOptions& options, std::string& place) {
   for (const std::string& path : options.sockets) {
     place = path;
-    if (const auto done = listen_unix(path); !done) return done;
+    const auto fd = places_.bind_socket(path);
+    if (!fd) return tl::unexpected(fd.error());
+    listeners_.push_back({*fd, path});
   }
   if (!options.port) return {};
   place = "127.0.0.1:" + std::to_string(*options.port);
-  if (const auto done = listen_tcp(*options.port); !done) return done;
+  if (const auto done = bind_tcp(*options.port, place); !done) return done;
   for (const std::string& path : options.port_files) {
     place = path;
-    if (const auto done = write_port(path, port_); !done) return done;
-    files_.push_back(path);
+    if (const auto done = places_.write_port(path, port_); !done) return done;
   }
   return {};
 }
 
-Result<void> AcmService::watch_listener(int fd) {
-  listeners_.push_back(fd);
-  epoll_event event{EPOLLIN, {.u64 = listeners_.size()}};
-  if (::listen(fd, SOMAXCONN) != 0 || ::epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, fd, &event) != 0)
-    return tl::unexpected(system_error());
-  return {};
-}
-
-Result<void> AcmService::listen_unix(const std::string& path) {
-  const auto address = unix_address(path);
-  if (!address) return tl::unexpected(address.error());
-  if (const auto clear = clear_way(path, *address); !clear) return clear;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tl::unexpected(system_error());
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    const Error error = errno == EADDRINUSE ? Error(Errc::address_in_use) : system_error();
-    ::close(fd);
-    return tl::unexpected(error);
-  }
-  files_.push_back(path);
-  if (::chmod(path.c_str(), ::geteuid() == 0 ? 0666 : 0600) != 0) {
-    const Error error = system_error();
-    ::close(fd);
-    return tl::unexpected(error);
-  }
-  return watch_listener(fd);
-}
-
-Result<void> AcmService::listen_tcp(std::uint16_t port) {
+Result<void> AcmService::bind_tcp(std::uint16_t port, const std::string& place) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tl::unexpected(system_error());
   const int on = 1;
@@ -173,7 +133,8 @@ Result<void> AcmService::listen_tcp(std::uint16_t port) {
     return tl::unexpected(error);
   }
   port_ = ntohs(address.sin_port);
-  return watch_listener(fd);
+  listeners_.push_back({fd, place});
+  return {};
 }
 
 // ---- the owner's side --------------------------------------------------------------------------------------------
@@ -197,6 +158,11 @@ std::optional<AcmQuery> AcmService::wait_query(Duration longest) {
   AcmQuery out = asked_.front();
   asked_.pop_front();
   return out;
+}
+
+std::size_t AcmService::queries() {
+  const std::scoped_lock lock(mutex_);
+  return asked_.size();
 }
 
 void AcmService::answer(std::uint64_t client, const tl::expected<wire::mad::PathRecord, ssa::acm::Status>& answer) {
@@ -226,7 +192,7 @@ void AcmService::turn() {
     if (number == wake_number) {
       take_messages();
     } else if (number < clients_from) {
-      accept_all(listeners_[number - 1]);
+      accept_all(listeners_[number - 1].fd);
     } else {
       if ((event.events & EPOLLOUT) != 0) write(number);
       if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(number);
@@ -265,12 +231,20 @@ void AcmService::accept_all(int listener) {
     const int on = 1;
     (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // a Unix socket refuses it
     epoll_event event{EPOLLIN, {.u64 = last_ + 1}};
-    if (clients_.size() >= clients_max_ || ::epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    const uid_t user = user_of(fd);
+    if (!has_room_for(user) || ::epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, fd, &event) != 0) {
       ::close(fd);
       continue;
     }
-    clients_.try_emplace(++last_, fd, server_).first->second.watched = EPOLLIN;
+    clients_.try_emplace(++last_, fd, user, server_).first->second.watched = EPOLLIN;
+    ++users_[user];
   }
+}
+
+bool AcmService::has_room_for(uid_t user) const {
+  if (clients_.size() >= clients_max_) return false;
+  const auto found = users_.find(user);
+  return user == ::geteuid() || found == users_.end() || found->second < clients_of_other_max_;
 }
 
 void AcmService::drop(std::uint64_t number) {
@@ -281,6 +255,7 @@ void AcmService::drop(std::uint64_t number) {
     std::erase_if(asked_, [number](const AcmQuery& query) { return query.client == number; });
   }
   ::close(found->second.fd);
+  if (const auto user = users_.find(found->second.user); --user->second == 0) users_.erase(user);
   clients_.erase(found);
 }
 

@@ -2,6 +2,7 @@
 """`parley ssa acm` under stock ib_acme, on a subnet that `parley fabric` simulates and stock opensm manages: each path is the one that
 saquery has."""
 import ipaddress
+import os
 import re
 import subprocess
 
@@ -113,15 +114,31 @@ class SsaAcm(FabricTest):
         self.assertIn("SA verification: failed", self.acme("-f", "l", "-s", str(one), "-d", str(two), "-v", code=255))
         acm.finish(stop=True)
 
+    def test_older_tables_stay_if_the_subnet_cannot_be_read(self):
+        acm, serving = self.serve_acm("--refresh", "100ms")
+        self.assertEqual((serving["lost"], serving["doubtful"]), (0, 0))
+        refreshed = acm.wait_for("refreshed")
+        self.assertEqual((refreshed["ports"], refreshed["lost"]), (len(self.lids), 0))
+        self.server.finish(stop=True)
+        self.assertGreater(acm.wait_for("refresh_failed")["age_s"], 0)
+        one, two = (str(self.hosts[name]["lid"]) for name in ("H00001", "H00002"))
+        self.assertEqual(list(acme_paths(self.acme("-f", "l", "-s", one, "-d", two)).values()), [self.due("H00001", "H00002")])
+        self.assertEqual(acm.finish(stop=True).code, 0)
+
     def test_says_what_is_wrong(self):
         transport = ("--transport", f"ibsim:{self.name}/H00001")
         self.refused(cli.run("ssa", "acm", "--port-file", "x"), 2, "--port-file needs --port")
         self.refused(cli.run("ssa", "acm", "--addresses", "/missing", *transport), 3, "'/missing' cannot be read")
+        self.refused(cli.run("ssa", "acm", "--addresses", "/dev/zero", *transport), 3, "'/dev/zero' has more than 128 MiB")
         wrong = self.path("wrong", b"one fe80::1\ntwo")
         self.refused(cli.run("ssa", "acm", "--addresses", wrong, *transport), 3, "line 2 must have two words")
         self.serve_acm()
         self.refused(cli.run("ssa", "acm", "--socket", self.socket, *transport), 3, "another process listens there")
         self.refused(cli.run("ssa", "acm", "--socket", f"{self.directory}/missing/sock", *transport), 3, "missing/sock")
+        link = f"{self.directory}/ibacm.sock"
+        os.symlink("ibacm-unix.sock", link)
+        hidden = ("ssa", "acm", "--socket", f"{self.directory}/ibacm-unix.sock", *transport)
+        self.refused(cli.run(*hidden, inside=("env", f"PARLEY_ACM_LIBRDMACM_SOCKET={link}")), 3, "librdmacm would use it")
 
 
 if __name__ == "__main__":

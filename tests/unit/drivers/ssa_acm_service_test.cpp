@@ -75,7 +75,8 @@ struct SsaAcmService : testing::Test {
     auto service = AcmService::open(options);
     EXPECT_TRUE(service) << service.error().message();
     if (!service) return nullptr;
-    (*service)->publish(subnet.data());
+    const auto started = (*service)->start(subnet.data());
+    EXPECT_TRUE(started) << started.error().message();
     return std::move(*service);
   }
   std::unique_ptr<AcmService> open() { return open({.sockets = {place}}); }
@@ -162,15 +163,29 @@ TEST_F(SsaAcmService, SubnetAdministrationIsAskedByTheOwner) {
 
 TEST_F(SsaAcmService, TheQuestionOfAClientThatLeftIsForgotten) {
   const auto service = open();
-  {
-    const Client gone(place);
-    gone.send(resolve_request({path(by_lids(1, 2), query_sa)}));
-    const auto query = service->wait_query(for_ever);
-    ASSERT_TRUE(query);
-    service->answer(query->client + 100, by_lids(1, 2));  // of no client
-  }
+  auto gone = std::make_unique<Client>(place);
   const Client next(place);
-  EXPECT_EQ(next.status(resolve_request({path(by_lids(1, 2))}), 88), 0U);
+  const auto exchange = [&] { EXPECT_EQ(next.status(resolve_request({path(by_lids(1, 2))}), 88), 0U); };
+  gone->send(resolve_request({path(by_lids(1, 2), query_sa)}));
+  const auto taken = service->wait_query(for_ever);
+  ASSERT_TRUE(taken);
+  gone.reset();  // while the owner has the question
+  exchange();
+  service->answer(taken->client, by_lids(1, 2));
+  service->answer(taken->client + 100, by_lids(1, 2));  // of no client
+  exchange();
+  // Two questions wait, and the first client leaves.
+  gone = std::make_unique<Client>(place);
+  const Client stays(place);
+  gone->send(resolve_request({path(by_lids(1, 3), query_sa)}));
+  stays.send(resolve_request({path(by_lids(2, 1), query_sa)}));
+  while (service->queries() < 2) exchange();
+  gone.reset();
+  while (service->queries() > 1) exchange();
+  const auto left = service->wait_query(for_ever);
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->record, by_lids(2, 1));
+  EXPECT_FALSE(service->wait_query(Duration{}));
 }
 
 TEST_F(SsaAcmService, MoreClientsThanItMayHaveAreTurnedAway) {
@@ -181,6 +196,102 @@ TEST_F(SsaAcmService, MoreClientsThanItMayHaveAreTurnedAway) {
   const Client three(place);
   EXPECT_TRUE(three.receive(1).empty());
   EXPECT_EQ(one.status(resolve_request({path(by_lids(1, 2))}), 88), 0U);
+}
+
+TEST_F(SsaAcmService, OneOtherUserCannotTakeAllPlaces) {
+  const auto service = open({.sockets = {place}, .port = std::uint16_t{0}, .clients_of_other_max = 1});
+  auto first = std::make_unique<Client>(service->port());
+  const Bytes request = resolve_request({path(by_lids(1, 2))});
+  EXPECT_EQ(first->status(request, 88), 0U);
+  EXPECT_TRUE(Client(service->port()).receive(1).empty()) << "those of TCP are one user";
+  const Client own(place), second(place);
+  EXPECT_EQ(own.status(request, 88), 0U);
+  EXPECT_EQ(second.status(request, 88), 0U);
+  first.reset();
+  // The service learns of it at some time.
+  for (Bytes answer; answer.empty();) {
+    const Client later(service->port());
+    (void)!::send(later.fd.fd, request.data(), request.size(), MSG_NOSIGNAL);
+    answer = later.receive(88);
+  }
+}
+
+TEST_F(SsaAcmService, RefusesClientsUntilItHasTables) {
+  const auto service = AcmService::open({.sockets = {place}});
+  ASSERT_TRUE(service);
+  const asio_driver::Descriptor early(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  place.copy(address.sun_path, sizeof address.sun_path - 1);
+  EXPECT_EQ(::connect(early.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), -1);
+  EXPECT_EQ(errno, ECONNREFUSED);
+  EXPECT_EQ(AcmService::open({.sockets = {place}}).error(), Errc::address_in_use) << "it is not a dead process's";
+  ASSERT_TRUE((*service)->start(subnet.data()));
+  EXPECT_EQ(Client(place).status(resolve_request({path(by_lids(1, 2))}), 88), 0U) << "from the first request on";
+}
+
+/// A socket that is bound, and does not listen if it is a datagram's.
+int bind_socket(const std::string& place, int type) {
+  const int fd = ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  place.copy(address.sun_path, sizeof address.sun_path - 1);
+  EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+TEST_F(SsaAcmService, ALiveSocketOfAnotherTypeStays) {
+  for (const int type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
+    const std::string live = folder->path() + "/live" + std::to_string(type);
+    const asio_driver::Descriptor fd(bind_socket(live, type));
+    if (type == SOCK_SEQPACKET) (void)::listen(fd.fd, 1);
+    const auto refused = AcmService::open({.sockets = {live}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error(), Errc::address_in_use);
+    EXPECT_EQ(::access(live.c_str(), F_OK), 0);
+  }
+}
+
+TEST_F(SsaAcmService, WhatIbacmLeavesForLibrdmacmIsReplaced) {
+  const std::string link = folder->path() + "/ibacm.sock", unix_socket = folder->path() + "/ibacm-unix.sock";
+  const std::string port_link = folder->path() + "/ibacm.port", file = folder->path() + "/ibacm-tcp.port";
+  folder->link("/ibacm.sock", "ibacm-unix.sock");
+  folder->link("/ibacm.port", file);
+  EXPECT_TRUE(is_link_to(link, unix_socket));
+  EXPECT_TRUE(is_link_to(port_link, file));
+  EXPECT_FALSE(is_link_to(link, place));
+  EXPECT_FALSE(is_link_to(unix_socket, unix_socket));
+  {
+    // It runs.
+    const asio_driver::Descriptor ibacm(bind_socket(unix_socket, SOCK_STREAM));
+    ASSERT_EQ(::listen(ibacm.fd, 1), 0);
+    EXPECT_EQ(AcmService::open({.sockets = {link}}).error(), Errc::address_in_use);
+  }
+  const auto service =
+      open({.sockets = {unix_socket, link}, .port = std::uint16_t{0}, .port_files = {file, port_link}});
+  ASSERT_NE(service, nullptr);
+  for (const std::string& at : {unix_socket, link})
+    EXPECT_EQ(Client(at).status(resolve_request({path(by_lids(1, 2))}), 88), 0U) << at;
+  for (const std::string& path : {link, port_link}) {
+    struct stat facts {};
+    EXPECT_EQ(::lstat(path.c_str(), &facts), 0);
+    EXPECT_FALSE(S_ISLNK(facts.st_mode)) << path;
+  }
+  folder->link("/other.sock", "somewhere");
+  EXPECT_EQ(AcmService::open({.sockets = {folder->path() + "/other.sock"}}).error(), Errc::address_in_use);
+  EXPECT_EQ(AcmService::open({.port = std::uint16_t{0}, .port_files = {folder->path() + "/other.sock"}}).error(),
+            Errc::address_in_use);
+}
+
+TEST_F(SsaAcmService, AFileThatTookTheNameStays) {
+  const std::string file = folder->path() + "/acm.port";
+  auto service = open({.sockets = {place}, .port = std::uint16_t{0}, .port_files = {file}});
+  for (const std::string& path : {place, file}) {
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    std::ofstream(path) << "another";
+  }
+  service.reset();
+  for (const std::string& path : {place, file}) EXPECT_EQ(::access(path.c_str(), F_OK), 0) << path;
 }
 
 TEST_F(SsaAcmService, OnlyADeadProcesssSocketIsReplaced) {
@@ -198,13 +309,7 @@ TEST_F(SsaAcmService, OnlyADeadProcesssSocketIsReplaced) {
   EXPECT_EQ(second.error(), Errc::address_in_use);
   EXPECT_EQ(Client(place).status(resolve_request({path(by_lids(1, 2))}), 88), 0U);
   const std::string dead = folder->path() + "/dead.sock";
-  {
-    const asio_driver::Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    dead.copy(address.sun_path, sizeof address.sun_path - 1);
-    ASSERT_EQ(::bind(fd.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
+  ::close(bind_socket(dead, SOCK_STREAM));
   EXPECT_NE(open({.sockets = {dead}}), nullptr);
   EXPECT_EQ(AcmService::open({}).error(), Errc::invalid_argument);
   EXPECT_EQ(AcmService::open({.sockets = {std::string(200, 'x')}}).error(), Errc::invalid_argument);
