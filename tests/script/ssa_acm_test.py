@@ -83,6 +83,7 @@ class SsaAcm(FabricTest):
         self.assertEqual(by_name, {pair: self.due(*pair) for pair in ones})
         by_gid = acme_paths(self.acme("-f", "g", "-s", self.gid("H00003"), "-d", self.gid("H00007")))
         self.assertEqual(list(by_gid.values()), [self.due("H00003", "H00007")])
+        self.assertEqual(self.acme("-e").splitlines()[1].split(",")[-2:], ["H00001", "192.0.2.1"])
         by_ip = acme_paths(self.acme("-s", "192.0.2.3", "-d", f"192.0.2.[0-{HOSTS - 1}]"))
         self.assertEqual([by_ip["192.0.2.3", f"192.0.2.{i}"] for i in range(HOSTS)], [self.due(*pair) for pair in ones])
         # Without a source it is the port of the command, whose address the answer has.
