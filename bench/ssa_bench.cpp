@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Path records from the database of a fat tree of 13,284 nodes: what a path of a half world costs, alone and shared by the
-// hosts of a leaf switch; single look-ups; how long the tables take to load. Both ways must give the same octets.
+// hosts of a leaf switch; single look-ups; how long the tables take to load. Both ways must give the same octets. Then
+// ibacm's clients ask for such paths.
 #include <algorithm>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "bench/harness.hpp"
+#include "bench/ssa_acm.hpp"
 #include "sim/subnet/plan.hpp"
 #include "ssa/paths.hpp"
 #include "ssa/writer.hpp"
@@ -221,6 +223,7 @@ int run(int argc, char** argv) {
   add(report, "half worlds of a leaf switch and all its hosts", ns_each(samples[1]), 5);
   add(report, "single look-up, as a record", ns_each(samples[2]), 0);
   report.add({.what = "a map from the database", .unit = "ms of CPU", .figure = loaded.cpu_s * 1e3});
+  measure_acm(report, *settings, map);
   return report.finish();
 }
 

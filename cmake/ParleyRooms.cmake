@@ -378,7 +378,7 @@ function(parley_ssa_driver)
   endif()
   add_library(parley_ssa_driver STATIC ${sources})
   parley_seldom_run(parley_ssa_driver)
-  target_link_libraries(parley_ssa_driver PUBLIC parley_ssa parley_mad)
+  target_link_libraries(parley_ssa_driver PUBLIC parley_ssa parley_mad parley_drivers)
 endfunction()
 
 # What libparley.so is made of besides the rooms; ParleyInstall.cmake makes the library itself.

@@ -46,19 +46,26 @@ auto find_sorted(const Map& map, Key key) {
 
 std::uint64_t prefix_of(const Gid& gid) { return load<std::uint64_t>(gid.data(), std::endian::big); }
 std::uint64_t guid_of(const Gid& gid) { return load<std::uint64_t>(gid.data() + 8, std::endian::big); }
-Gid gid_of(std::uint64_t prefix, std::uint64_t guid) {
+
+}  // namespace
+
+Gid gid_of_port(std::uint64_t prefix, std::uint64_t guid) {
   Gid out;
   store(out.data(), prefix, std::endian::big);
   store(out.data() + 8, guid, std::endian::big);
   return out;
 }
 
-}  // namespace
-
 EndId PathMap::end_of_guid(std::uint64_t guid) const {
   const auto at = find_sorted(guids_, guid);
   return at == guids_.end() ? no_end : at->second;
 }
+
+bool PathMap::has_prefix(const Gid& gid) const {
+  return prefix_of(gid) == subnet_.gid_prefix || prefix_of(gid) == link_local_prefix;
+}
+
+EndId PathMap::end_of_gid(const Gid& gid) const { return has_prefix(gid) ? end_of_guid(guid_of(gid)) : no_end; }
 
 inline PathMap::Walk PathMap::walk(SwitchId from, std::uint16_t lid) const {
   Walk out{0xFF, 0xFF, PathFault::loop, from};
@@ -246,10 +253,7 @@ Result<HostPath> PathMap::path_between(EndId source, std::uint16_t slid, std::ui
 Result<std::pair<EndId, std::uint16_t>> PathMap::resolve(const std::optional<Gid>& gid, std::uint16_t lid) const {
   EndId id = no_end;
   if (gid) {
-    constexpr std::uint64_t link_local = 0xFE80000000000000;
-    const std::uint64_t prefix = prefix_of(*gid);
-    if (prefix != subnet_.gid_prefix && prefix != link_local)
-      return fail(Errc::invalid_argument, "a GID has the prefix of another subnet");
+    if (!has_prefix(*gid)) return fail(Errc::invalid_argument, "a GID has the prefix of another subnet");
     id = end_of_guid(guid_of(*gid));
     if (id == no_end) return fail(Errc::invalid_argument, "no port of the subnet has the GID");
     if (ends_[id].lid == 0) return fail(Errc::invalid_argument, "the port with the GID has no LID");
@@ -276,8 +280,8 @@ Result<PathRecord> PathMap::find(const PathQuery& query) const {
 PathRecord PathMap::record_of(EndId source, std::uint16_t slid, std::uint16_t dlid, const HostPath& path) const {
   using wire::mad::Selector;
   return PathRecord()
-      .set(PathRecord::dgid, gid_of(subnet_.gid_prefix, ends_[owner_[dlid]].guid))
-      .set(PathRecord::sgid, gid_of(subnet_.gid_prefix, ends_[source].guid))
+      .set(PathRecord::dgid, gid_of_port(subnet_.gid_prefix, ends_[owner_[dlid]].guid))
+      .set(PathRecord::sgid, gid_of_port(subnet_.gid_prefix, ends_[source].guid))
       .set(PathRecord::dlid, dlid)
       .set(PathRecord::slid, slid)
       .set(PathRecord::reversible, path.reversible)

@@ -22,11 +22,15 @@ namespace parley::ssa {
 using EndId = std::uint32_t;
 using SwitchId = std::uint32_t;
 inline constexpr std::uint32_t no_end = ~0U, no_switch = ~0U;
+/// GIDs with it are of the subnet, whatever its prefix (IBA §4.1.1).
+inline constexpr std::uint64_t link_local_prefix = 0xFE80000000000000;
 inline constexpr std::size_t path_nodes_max = 65536, path_ends_max = 65536;
 inline constexpr std::size_t lids_max = 0xC000;                   ///< LIDs from here on are multicast (IBA §4.1.3)
 inline constexpr std::size_t subnet_switches_max = lids_max - 1;  ///< each switch needs a LID
 /// A packet that passes more switches is taken to be in a loop. opensm has the same limit.
 inline constexpr unsigned path_switches_max = 64;
+
+Gid gid_of_port(std::uint64_t prefix, std::uint64_t guid);
 
 /// Why there is no path.
 enum class PathFault : std::uint8_t {
@@ -106,6 +110,8 @@ class PathMap {
   /// no_end if no port has it.
   EndId end_of_lid(std::uint16_t lid) const { return lid < stride_ ? owner_[lid] : no_end; }
   EndId end_of_guid(std::uint64_t guid) const;
+  /// Also by its link-local GID.
+  EndId end_of_gid(const Gid& gid) const;
   std::uint64_t gid_prefix() const { return subnet_.gid_prefix; }
 
   /// Half world of a switch: the paths from it to each LID, by LID. `leaf` may be no_switch: each path is a fault.
@@ -134,6 +140,7 @@ class PathMap {
     SwitchId at;  // the last switch
   };
 
+  bool has_prefix(const Gid& gid) const;
   Walk walk(SwitchId from, std::uint16_t lid) const;
   std::vector<std::uint8_t> switches_to(std::uint16_t lid) const;
   Result<std::pair<EndId, std::uint16_t>> resolve(const std::optional<Gid>& gid, std::uint16_t lid) const;

@@ -12,7 +12,7 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${PARLEY_FUZZ_BUILD:-$source/build-fuzz}
 seconds=${1:-30}
 [ $# -eq 0 ] || shift
-[ $# -ne 0 ] || set -- startup deframer mad mad_text ssa rdmap roce ibcm neg xrc pcap anonymize frame_reader replay scenario host config http
+[ $# -ne 0 ] || set -- startup deframer mad mad_text ssa acm rdmap roce ibcm neg xrc pcap anonymize frame_reader replay scenario host config http
 
 if [ ! -f "$build/CMakeCache.txt" ]; then
   generator=

@@ -18,8 +18,9 @@ namespace parley::tools {
 
 namespace {
 
-/// The signal handler writes it: this is the only global variable in tools/.
+/// The signal handler writes the first one: these are the only global variables in tools/.
 volatile std::sig_atomic_t stop_requested = 0;
+unsigned stop_scopes = 0;
 
 extern "C" void parley_request_stop(int) { stop_requested = 1; }
 
@@ -33,12 +34,14 @@ void handle(int signal, void (*handler)(int), int flags) {
 }  // namespace
 
 StopSignals::StopSignals() {
+  if (stop_scopes++ > 0) return;
   stop_requested = 0;
   // SA_RESETHAND: a second signal terminates the process even if the graceful end hangs.
   for (const int signal : {SIGINT, SIGTERM}) handle(signal, parley_request_stop, static_cast<int>(SA_RESETHAND));
 }
 
 StopSignals::~StopSignals() {
+  if (--stop_scopes > 0) return;
   for (const int signal : {SIGINT, SIGTERM}) handle(signal, SIG_DFL, 0);
 }
 

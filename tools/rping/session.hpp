@@ -20,6 +20,7 @@ class TraceSink;
 struct TrafficOptions;
 
 /// While this object exists, the first SIGINT or SIGTERM only requests the end. The second one terminates the process.
+/// An object within the lifetime of another one has no effect.
 class StopSignals {
  public:
   StopSignals();

@@ -4,12 +4,9 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "drivers/ssa/collect.hpp"
-#include "ssa/paths.hpp"
 #include "tools/mad/pairs.hpp"
-#include "tools/mad/subnet.hpp"
-#include "tools/rping/session.hpp"
 #include "tools/ssa/ssa.hpp"
+#include "tools/ssa/tables.hpp"
 
 namespace parley::tools {
 
@@ -21,45 +18,6 @@ struct PathsArgs {
   bool quiet = false, route_sls = false;
   PathsArgs() { mad.window = 32; }
 };
-
-/// Partitions whose SL is not the subnet manager's.
-void note_unknown_sls(const ssa_driver::SubnetTables& tables, Output& out) {
-  constexpr std::size_t shown_max = 8;
-  if (tables.sl_unknown.empty()) return;
-  std::string keys;
-  std::size_t shown = 0;
-  for (const std::uint16_t p_key : tables.sl_unknown) {
-    if (shown++ == shown_max) break;
-    keys += fmt::format("{}0x{:04x}", keys.empty() ? "" : ", ", p_key);
-  }
-  if (shown > shown_max) keys += ", ...";
-  out.note(fmt::format("parley {}: the SL of {} is unknown, because the SA gave no path by {}; {} taken as SL {}",
-                       out.command, counted(tables.sl_unknown.size(), "partition"), keys,
-                       tables.sl_unknown.size() == 1 ? "it is" : "they are", tables.subnet.sl));
-}
-
-/// The map of the subnet. Errors: environment (records that contradict each other), failed (no answer, interrupted).
-Or<std::shared_ptr<const ssa::PathMap>> collect_map(const PathsArgs& args, MadSession& session,
-                                                    const mad::Topology& topology, Output& out) {
-  const StopSignals signals;
-  CommandProgress work(out, "requests", 0);
-  ssa_driver::SubnetTables tables;
-  ssa_driver::CollectOptions options{.path = session.with_options(mad::Path::to_self()), .route_sls = args.route_sls};
-  const auto hooks = work.hooks([&] { return tables.asked; });
-  const auto ran = session.run(ssa_driver::collect(session.port(), topology, options, tables), hooks);
-  work.clear();
-  if (!ran) return tl::unexpected(ran.error());
-  if (tables.lost > 0)
-    return command_error(Exit::failed, fmt::format("{} had no good answer; the first: {}",
-                                                   counted(tables.lost, "request"), tables.first_error));
-  if (!tables.whole) return command_error(Exit::failed, "interrupted");
-  note_unknown_sls(tables, out);
-  const auto database = ssa_driver::database_of(topology, tables, 1);
-  if (!database) return command_error(Exit::environment, database.error().message());
-  auto map = ssa::PathMap::create(**database);
-  if (!map) return command_error(Exit::environment, map.error().message());
-  return std::move(*map);
-}
 
 int show_paths(const PathsArgs& args, const ssa::PathMap& map, const Duration took, Output& out) {
   std::size_t found = 0, missing = 0;
@@ -100,9 +58,9 @@ int run_paths(PathsArgs& args, Output& out) {
     if (const std::string wrong = add_all_pairs(subnet.found.topology, args.asked); !wrong.empty())
       return out.error(Exit::environment, wrong);
   if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pairs");
-  const auto map = collect_map(args, **session, subnet.found.topology, out);
-  if (!map) return out.error(map.error().exit, map.error().text);
-  const int status = show_paths(args, **map, (*session)->now() - began, out);
+  const auto read = read_tables(**session, subnet.found.topology, args.route_sls, out);
+  if (!read) return out.error(read.error().exit, read.error().text);
+  const int status = show_paths(args, *read->map, (*session)->now() - began, out);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   return good ? status : code(Exit::failed);
 }

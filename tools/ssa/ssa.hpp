@@ -6,5 +6,6 @@
 namespace parley::tools {
 
 void register_ssa_paths(Command ssa, Context& context);
+void register_ssa_acm(Command ssa, Context& context);
 
 }  // namespace parley::tools
