@@ -4,7 +4,7 @@
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "drivers/ssa/collect.hpp"
+#include "drivers/ssa/subnet_database.hpp"
 #include "ssa/paths.hpp"
 #include "tools/mad/pairs.hpp"
 #include "tools/mad/subnet.hpp"
