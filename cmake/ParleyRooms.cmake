@@ -366,15 +366,15 @@ function(parley_mad_driver)
   endif()
 endfunction()
 
-# The database of scalable subnet administration, read from a subnet by management datagrams.
+# Scalable subnet administration: a subnet's database, read by management datagrams, and the daemon of the tree's nodes.
 function(parley_ssa_driver)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/ssa/*.cpp)
-  if(NOT sources)
+  if(NOT sources OR NOT TARGET parley_drivers)
     return()
   endif()
   add_library(parley_ssa_driver STATIC ${sources})
   parley_seldom_run(parley_ssa_driver)
-  target_link_libraries(parley_ssa_driver PUBLIC parley_ssa parley_mad)
+  target_link_libraries(parley_ssa_driver PUBLIC parley_ssa parley_mad parley_drivers)
 endfunction()
 
 # What libparley.so is made of besides the rooms; ParleyInstall.cmake makes the library itself.
