@@ -153,6 +153,7 @@ class Ssad(FabricTest):
         self.assertTrue(self.is_current(2))
         self.assertNotEqual(self.status(5)["state"], "connected")
         self.assertEqual(set(self.members()), {gid(2), gid(4)})
+        self.wait_until("the wrong key", lambda: self.status(0)["wrong_key"] > 0)
         self.refused(cli.run("ssa", "status", "--control", self.path("nobody")), 3, "parley ssad")
         second = cli.run("ssad", "--role", "consumer", "--transport", f"ibsim:{self.name}/H00007", "--control", self.control(4))
         self.refused(second, 3, "another daemon")

@@ -40,15 +40,19 @@ std::optional<double> age_of(const ssa::Member* member, Instant now) {
 AnswerValue age_value(const std::optional<double>& age) { return age ? AnswerValue(*age) : AnswerValue(); }
 
 /// Messages that were refused, by reason.
-void add_refusals(const ssa::NodeCounters& node, AnswerMembers& out) {
-  for (const auto& [name, number] : {std::pair{"malformed", node.malformed},
-                                     {"wrong_key", node.wrong_key},
+void add_refusals(const ssa::NodeCounters& node, const ssa::Master* master, AnswerMembers& out) {
+  const ssa::MasterCounters as_master = master == nullptr ? ssa::MasterCounters() : master->counters();
+  for (const auto& [name, number] : {std::pair{"malformed", node.malformed + as_master.malformed},
+                                     {"wrong_key", node.wrong_key + as_master.wrong_key},
                                      {"wrong_master", node.wrong_master},
                                      {"wrong_parent", node.wrong_parent},
                                      {"wrong_child", node.wrong_child},
                                      {"replayed", node.replayed},
                                      {"parents_lost", node.parents_lost},
-                                     {"children_lost", node.children_lost}})
+                                     {"children_lost", node.children_lost},
+                                     {"denied", as_master.denied},
+                                     {"foreign_p_keys", as_master.foreign_p_keys},
+                                     {"future_epochs", as_master.future_epochs}})
     out.emplace_back(name, count(number));
 }
 
@@ -110,7 +114,7 @@ void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
     answer.text(fmt::format("members      {}", member->master()->members()));
     add_surveys(daemon.surveys(), answer, out);
   }
-  add_refusals(node.counters(), out);
+  add_refusals(node.counters(), member->master(), out);
   add_data(daemon, out);
   answer.event("status", std::move(out));
 }
