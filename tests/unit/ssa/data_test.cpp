@@ -229,6 +229,11 @@ TEST_F(SsaData, WhoOnlyConnectsDoesNotDisplaceAChild) {
   EXPECT_TRUE(puller.is_connected());
   server.handle_deadline(now + 10s);
   EXPECT_EQ(server.streams(), 1U) << "the child stays without a pull";
+  for (int i = 0; i < 2; ++i) {
+    const bool has_room = server.handle_accepted(now, 1, last += 2, {});
+    EXPECT_EQ(has_room, i == 0) << "children that have pulled keep their places";
+    if (has_room) server.handle_bytes(now, last, emit(Pull{key, child, {}}));
+  }
 }
 
 TEST_F(SsaData, ASlowChildGetsTheVersionThatItBeganWith) {
