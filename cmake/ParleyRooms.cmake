@@ -370,10 +370,10 @@ function(parley_mad_driver)
   endif()
 endfunction()
 
-# The database of scalable subnet administration, read from a subnet by management datagrams.
+# Scalable subnet administration: a subnet's database, read by management datagrams, and the daemon of the tree's nodes.
 function(parley_ssa_driver)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/ssa/*.cpp)
-  if(NOT sources)
+  if(NOT sources OR NOT TARGET parley_drivers)
     return()
   endif()
   add_library(parley_ssa_driver STATIC ${sources})

@@ -14,6 +14,7 @@
 #include "tools/ops/config.hpp"
 #include "tools/provenance.hpp"
 #include "tools/real_text.hpp"
+#include "tools/ssa/ssa.hpp"
 #include "tools/terminal.hpp"
 
 namespace parley::tools {
@@ -26,29 +27,18 @@ struct Registered {
   bool tells_of_others = false;
 };
 /// Every subcommand, in the order in which --help lists them.
-constexpr Registered commands[] = {{"listen", register_listen},
-                                   {"connect", register_connect},
-                                   {"rping", register_rping},
-                                   {"udping", register_udping},
-                                   {"cmtime", register_cmtime},
-                                   {"demo", register_demo},
-                                   {"sim", register_sim},
-                                   {"pcap", register_pcap},
-                                   {"replay", register_replay},
-                                   {"conform", register_conform},
-                                   {"quirks", register_quirks},
-                                   {"neg", register_neg},
-                                   {"mad", register_mad},
-                                   {"fabric", register_fabric},
-                                   {"ssa", register_ssa},
-                                   {"xrc", register_xrc},
-                                   {"xrcd", register_xrcd},
-                                   {"run", register_run},
-                                   {"verbs", register_verbs},
-                                   {"doctor", register_doctor},
-                                   {"config", register_config, true},
-                                   {"help", register_help, true},
-                                   {"completion", register_completion, true},
+constexpr Registered commands[] = {{"listen", register_listen},   {"connect", register_connect},
+                                   {"rping", register_rping},     {"udping", register_udping},
+                                   {"cmtime", register_cmtime},   {"demo", register_demo},
+                                   {"sim", register_sim},         {"pcap", register_pcap},
+                                   {"replay", register_replay},   {"conform", register_conform},
+                                   {"quirks", register_quirks},   {"neg", register_neg},
+                                   {"mad", register_mad},         {"fabric", register_fabric},
+                                   {"ssa", register_ssa},         {"ssad", register_ssad},
+                                   {"xrc", register_xrc},         {"xrcd", register_xrcd},
+                                   {"run", register_run},         {"verbs", register_verbs},
+                                   {"doctor", register_doctor},   {"config", register_config, true},
+                                   {"help", register_help, true}, {"completion", register_completion, true},
                                    {"extcap", register_extcap}};
 
 /// Adds all commands, or only the first one on the command line: building the other tables takes a third of the start

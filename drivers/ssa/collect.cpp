@@ -10,8 +10,6 @@
 #include "mad/scope.hpp"
 #include "ssa/paths.hpp"
 #include "ssa/paths_p_keys.hpp"
-#include "ssa/paths_rate.hpp"
-#include "ssa/writer.hpp"
 #include "wire/mad/sa.hpp"
 
 namespace parley::ssa_driver {
@@ -265,87 +263,11 @@ class Collection {
   bool stopped_ = false;
 };
 
-/// Inserts records until one fails.
-class Records {
- public:
-  explicit Records(ssa::DatabaseWriter& writer) : writer_(writer) {}
-
-  template <class Record>
-  ssa::RecordId add(const Record& record, const Bytes& variable = {}) {
-    if (!error) {
-      const auto id = writer_.insert(static_cast<std::size_t>(Record::table), record.emit(), variable);
-      if (id) return *id;
-      error = id.error();
-    }
-    return 0;
-  }
-
-  std::optional<Error> error;
-
- private:
-  ssa::DatabaseWriter& writer_;
-};
-
-ssa::PathPort port_record(const TopologyPort& port, std::uint8_t number, bool end) {
-  ssa::PathPort out{.guid = end ? port.guid : 0, .lid = end ? port.lid : std::uint16_t{0}};
-  out.number = number;
-  out.lmc = end ? port.lmc : std::uint8_t{0};
-  out.mtu = port.mtu_cap;
-  out.rate = ssa::rate_code({port.width_active, port.speed_active, port.ext_active, port.ext2_active});
-  return out;
-}
-
-void add_node(Records& records, const Topology& topology, const SubnetTables& tables, std::uint32_t index,
-              ssa::RecordId id) {
-  const TopologyNode& node = topology.nodes()[index];
-  const auto ports = topology.ports_of(node);
-  for (std::size_t n = 0; n < ports.size(); ++n) {
-    const bool end = is_end(node, n);
-    if (!ports[n].known || (!end && (n == 0 || ports[n].peer == mad::no_node))) continue;
-    const auto number = static_cast<std::uint8_t>(n);
-    ssa::PathPort record = port_record(ports[n], number, end);
-    record.node = id;
-    const auto keys = tables.p_keys.find({index, number});
-    records.add(record, keys == tables.p_keys.end() ? Bytes() : ssa::emit_p_keys(keys->second));
-  }
-  const auto at = tables.switches.find(index);
-  if (at == tables.switches.end()) return;
-  for (const auto& [block, octets] : at->second.lft) records.add(ssa::PathLft{id, block, octets});
-  for (const auto& [block, octets] : at->second.sls) records.add(ssa::PathSl{id, block, octets});
-}
-
 }  // namespace
 
 Task<void> collect(Port& port, const Topology& topology, CollectOptions options, SubnetTables& out) {
   Collection collection(port, topology, options, out);
   co_await collection.run(port);
-}
-
-Result<ssa::SnapshotPtr> database_of(const Topology& topology, const SubnetTables& tables, std::uint32_t incarnation) {
-  auto writer = ssa::DatabaseWriter::create(ssa::path_schema(), incarnation);
-  if (!writer) return tl::unexpected(writer.error());
-  Records records(*writer);
-  records.add(tables.subnet);
-  std::vector<ssa::RecordId> ids;
-  for (std::uint32_t i = 0; i < topology.nodes().size(); ++i) {
-    const TopologyNode& node = topology.nodes()[i];
-    ssa::PathNode record{.guid = node.guid, .type = static_cast<std::uint8_t>(node.type), .ports = node.ports};
-    if (const auto at = tables.switches.find(i); at != tables.switches.end()) record.lft_top = at->second.top;
-    ids.push_back(records.add(record));
-    add_node(records, topology, tables, i, ids[i]);
-  }
-  for (std::uint32_t i = 0; i < topology.nodes().size(); ++i)
-    for (unsigned n = 1; n <= topology.nodes()[i].ports; ++n) {
-      const auto number = static_cast<std::uint8_t>(n);
-      const TopologyPort& port = topology.port(i, number);
-      if (port.peer == mad::no_node || !topology.is_first_end(i, number)) continue;
-      if (port.peer == i && port.peer_port == number) continue;  // a loopback plug: no path needs it
-      if (!port.known || !topology.port(port.peer, port.peer_port).known) continue;
-      records.add(ssa::PathLink{{ids[i], ids[port.peer]}, {number, port.peer_port}});
-    }
-  for (const auto& [p_key, sl] : tables.partitions) records.add(ssa::PathPartition{p_key, sl});
-  if (records.error) return tl::unexpected(*records.error);
-  return writer->commit();
 }
 
 }  // namespace parley::ssa_driver

@@ -40,8 +40,4 @@ struct SubnetTables {
 /// scope is stopped.
 mad::Task<void> collect(mad::Port& port, const mad::Topology& topology, CollectOptions options, SubnetTables& out);
 
-/// The database. Ports whose PortInfo is unknown are left out with their links, and so is a port's link to itself. Errors: of the DatabaseWriter.
-Result<ssa::SnapshotPtr> database_of(const mad::Topology& topology, const SubnetTables& tables,
-                                     std::uint32_t incarnation);
-
 }  // namespace parley::ssa_driver

@@ -78,6 +78,12 @@ std::pair<Gid, Gid> Master::parents_of(const Gid& gid) const {
           backup == Placement::none ? Gid{} : records_[backup].gid};
 }
 
+MemberFacts Master::facts_of(Id id) const {
+  const Record& record = records_[id];
+  const auto [parent, backup] = parents_of(record.gid);
+  return {record.gid, parent, backup, record.roles, record.stage, placement_.load(id)};
+}
+
 std::size_t Master::children_of(const Gid& gid) const {
   const Id id = find(gid);
   return id == Placement::none ? 0 : placement_.load(id);

@@ -60,6 +60,13 @@ struct MasterOptions {
 
 enum class MemberStage : std::uint8_t { waiting, asked, assigned, confirmed };
 
+struct MemberFacts {
+  Gid gid{}, parent{}, backup{};  ///< of parent and backup; 0: none
+  std::uint8_t roles = 0;         ///< bits of PARLEY_SSA_ROLES
+  MemberStage stage{};
+  std::size_t children = 0;
+};
+
 struct MasterEvent {
   enum class Kind : std::uint8_t {
     joined,
@@ -110,6 +117,11 @@ class Master {
   /// GIDs of parent and backup; 0: none.
   std::pair<Gid, Gid> parents_of(const Gid& gid) const;
   std::size_t children_of(const Gid& gid) const;
+  /// Calls `take(MemberFacts)` for each member, in the order of their GIDs; the root is none.
+  template <class Take>
+  void each(Take&& take) const {
+    for (const auto& [gid, id] : by_gid_) take(facts_of(id));
+  }
   const MasterCounters& counters() const { return counters_; }
   std::uint64_t dropped() const { return transmits_.dropped() + events_.dropped(); }
 
@@ -149,6 +161,7 @@ class Master {
   void lose_child(Instant now, Id child, Id parent);
 
   Id find(const Gid& gid) const;
+  MemberFacts facts_of(Id id) const;
   Id new_slot();
   void remove(Instant now, Id id, MasterEvent::Kind why);
   void repair(Instant now, Id gone);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mad/packet.hpp"
+#include "parley/time.hpp"
 #include "ssa/message.hpp"
 #include "wire/mad/rpc.hpp"
 #include "wire/mad/ssa.hpp"

@@ -15,7 +15,8 @@ TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": 
 FILES = {"listen": "connections", "connect": "connections", "rping": "connections", "udping": "connections", "demo": "connections",
          "pcap check": "pcap-check", "pcap live": "pcap-live", "pcap ladder": "pcap-ladder", "pcap matrix": "pcap-matrix",
          "pcap anonymize": "pcap-anonymize", "pcap rules": "pcap-rules", "quirks": "quirks", "replay": "replay", "conform": "conform-mpa", "sim": "sim",
-         "neg": "neg", "xrc": "xrc", "xrcd": "xrc", "mad": "mad", "ssa": "mad", "fabric": "fabric", "doctor": "doctor", "config": "config", "cmtime": "cmtime"}
+         "neg": "neg", "xrc": "xrc", "xrcd": "xrc", "mad": "mad", "ssa": "mad",
+         "ssad": "ssa", "ssa status": "ssa", "ssa tree": "ssa", "ssa epoch": "ssa", "fabric": "fabric", "doctor": "doctor", "config": "config", "cmtime": "cmtime"}
 
 
 @functools.cache

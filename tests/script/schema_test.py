@@ -70,7 +70,7 @@ class Schemas(CliTest):
 
     def test_each_key_is_in_the_docs(self):
         docs = ""
-        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation", "mad", "fabric", "xrc"):
+        for name in ("cli", "pcap-check", "captures", "replay", "trace", "negotiation", "mad", "fabric", "xrc", "ssa"):
             with open(os.path.join(SOURCE_DIR, "docs", f"{name}.md"), encoding="utf-8") as file:
                 docs += file.read()
         words = set(re.findall(r"\w+", docs))

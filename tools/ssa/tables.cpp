@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "drivers/ssa/subnet_database.hpp"
 #include "tools/rping/session.hpp"
 
 namespace parley::tools {

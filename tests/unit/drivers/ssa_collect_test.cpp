@@ -4,7 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include "drivers/ssa/subnet_database.hpp"
+#include "drivers/ssa/subnet_places.hpp"
 #include "ssa/paths.hpp"
+#include "ssa/stream.hpp"
 #include "tests/unit/mad/mad_kit.hpp"
 
 namespace parley::ssa_driver {
@@ -164,6 +167,49 @@ TEST_F(SsaCollect, TakesSlsOfUnicastLidsOnly) {
   const auto& sls = tables.switches.at(switch_).sls;
   ASSERT_EQ(sls.size(), 1U);
   EXPECT_EQ(sls.at(0)[0], ssa::no_sl);
+}
+
+TEST_F(SsaCollect, ASecondCollectionKeepsIdsAndMakesAVersionOfWhatChanged) {
+  go(collect(port(), topology, {}, tables));
+  auto database = SubnetDatabase::create(5);
+  ASSERT_TRUE(database);
+  const auto first = database->update(topology, tables);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*database->update(topology, tables), *first) << "nothing changed";
+
+  tables.switches.at(switch_).lft.at(0)[3] = ssa::no_port;
+  const auto second = database->update(topology, tables);
+  ASSERT_TRUE(second);
+  const std::uint32_t counter = (*second)->epoch().counter;
+  EXPECT_EQ((*second)->epoch().incarnation, 5U);
+  EXPECT_EQ(counter, (*first)->epoch().counter + 1);
+  EXPECT_TRUE(ssa::StreamSource(*second, (*first)->epoch()).is_delta());
+  for (std::size_t t = 0; t < ssa::path_tables; ++t)
+    EXPECT_EQ((*second)->tables()[t].changed == counter, t == static_cast<std::size_t>(ssa::PathTable::lft)) << t;
+  const auto map = ssa::PathMap::create(**second);
+  ASSERT_TRUE(map) << map.error().message();
+  EXPECT_FALSE((*map)->find({.slid = 1, .dlid = 3}));
+
+  tables.switches.clear();
+  const auto third = database->update(topology, tables);
+  ASSERT_TRUE(third);
+  EXPECT_EQ((*third)->size(static_cast<std::size_t>(ssa::PathTable::lft)), 0U);
+}
+
+TEST_F(SsaCollect, ThePlacesOfPortsAreTheirLeavesHopsAndPKeys) {
+  go(collect(port(), topology, {}, tables));
+  tables.p_keys[{other, 1}] = {0x7FFF, 0x8012};
+  const SubnetPlaces places(topology, tables);
+  const auto gid = [](std::uint8_t last, std::uint8_t first = 0xFE) {
+    return Gid{first, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, last};
+  };
+  EXPECT_EQ(places.leaf_of(gid(host)), 0x100U + switch_);
+  EXPECT_EQ(places.hops(gid(host), gid(other)), 2U);
+  EXPECT_EQ(places.hops(gid(host), gid(9)), SubnetPlaces::unknown_hops);
+  EXPECT_TRUE(places.has_p_key(gid(other), 0x0012)) << "a full member may be a limited one";
+  EXPECT_FALSE(places.has_p_key(gid(other), 0xFFFF)) << "a limited member is no full one";
+  EXPECT_FALSE(places.has_p_key(gid(9), 0x7FFF));
+  EXPECT_FALSE(places.has_p_key(gid(other, 0xFD), 0x8012)) << "the prefix of another subnet";
 }
 
 }  // namespace

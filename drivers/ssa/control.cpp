@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/ssa/control.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "drivers/asio/descriptor.hpp"
+#include "drivers/clock.hpp"
+#include "drivers/secure_env.hpp"
+
+namespace parley::ssa_driver {
+
+namespace {
+
+constexpr std::size_t part_octets = 64 << 10;
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(out.sun_path)) return std::nullopt;
+  std::memcpy(out.sun_path, path.data(), path.size());
+  return out;
+}
+tl::unexpected<Error> system_error() { return tl::unexpected(Error(std::error_code(errno, std::generic_category()))); }
+tl::unexpected<Error> too_long(const std::string& path) {
+  return fail(Errc::bad_address, "the path of a control socket has 1 to {a} octets, not {b}",
+              sizeof(sockaddr_un::sun_path) - 1, static_cast<std::int64_t>(path.size()));
+}
+bool is_allowed(int client) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  return ::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && (who.uid == ::geteuid() || who.uid == 0);
+}
+int connect_to(const sockaddr_un& address, int flags) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+  if (fd < 0) return fd;
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  return -1;
+}
+
+/// Waits for the events. False: the time is over.
+bool wait_for(int fd, short events, Instant until) {
+  pollfd one{fd, events, 0};
+  const Duration left = std::max(until - clock_now(), Duration{});
+  const timespec patience = timespec_of(left);
+  return ::ppoll(&one, 1, &patience, nullptr) != 0 || errno == EINTR;
+}
+
+}  // namespace
+
+std::string default_control_socket() {
+  const char* own = secure_env("XDG_RUNTIME_DIR");
+  const bool has_own = ::geteuid() != 0 && own != nullptr && *own == '/';
+  return std::string(has_own ? own : "/run") + "/parley-ssad.sock";
+}
+
+Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, Answer answer) {
+  const auto address = address_of(path);
+  if (!address) return too_long(path);
+  // What a daemon that was killed has left.
+  if (const int other = connect_to(*address, SOCK_NONBLOCK); other >= 0 || errno == EAGAIN) {
+    if (other >= 0) ::close(other);
+    return fail(Errc::address_in_use, "another daemon has this control socket");
+  }
+  struct stat is {};
+  if (errno == ECONNREFUSED && ::lstat(path.c_str(), &is) == 0 && S_ISSOCK(is.st_mode)) ::unlink(path.c_str());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return system_error();
+  const mode_t before = ::umask(0177);
+  const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
+  const int why = errno;
+  ::umask(before);
+  if (bound && ::listen(fd, clients_max) == 0)
+    return std::unique_ptr<ControlServer>(new ControlServer(fd, path, std::move(answer)));
+  errno = bound ? errno : why;
+  auto error = system_error();
+  ::close(fd);
+  return error;
+}
+
+ControlServer::~ControlServer() {
+  for (const Client& client : clients_) ::close(client.fd);
+  ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+void ControlServer::turn(Instant now) {
+  accept_all(now);
+  for (auto at = clients_.begin(); at != clients_.end();) {
+    if (serve(now, *at)) {
+      ++at;
+      continue;
+    }
+    ::close(at->fd);
+    at = clients_.erase(at);
+  }
+}
+
+void ControlServer::accept_all(Instant now) {
+  for (std::size_t i = 0; i < clients_max; ++i) {
+    const int client = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client < 0) return;
+    if (clients_.size() < clients_max && is_allowed(client)) {
+      clients_.push_back({client, now + client_time, {}, {}});
+      continue;
+    }
+    ++refused_;
+    ::close(client);
+  }
+}
+
+bool ControlServer::serve(Instant now, Client& client) {
+  if (now >= client.until) {
+    ++refused_;
+    return false;
+  }
+  return client.out.empty() ? read(now, client) : write(now, client);
+}
+
+bool ControlServer::read(Instant now, Client& client) {
+  std::array<char, request_max + 1> part;
+  const ssize_t got = ::recv(client.fd, part.data(), part.size(), 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (got == 0) return false;
+  client.in.append(part.data(), static_cast<std::size_t>(got));
+  const std::size_t end = client.in.find('\n');
+  if (end > request_max && client.in.size() > request_max) {
+    ++refused_;
+    return false;
+  }
+  if (end == std::string::npos) return true;
+  client.out = answer_(std::string_view(client.in).substr(0, end));
+  return !client.out.empty() && write(now, client);
+}
+
+bool ControlServer::write(Instant now, Client& client) {
+  while (client.out_at < client.out.size()) {
+    const std::size_t size = std::min(part_octets, client.out.size() - client.out_at);
+    const ssize_t sent = ::send(client.fd, client.out.data() + client.out_at, size, MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    client.out_at += static_cast<std::size_t>(sent);
+    client.until = now + client_time;
+  }
+  return false;
+}
+
+void ControlServer::add_to(std::vector<pollfd>& polls) const {
+  polls.push_back({fd_, POLLIN, 0});
+  for (const Client& client : clients_)
+    polls.push_back({client.fd, static_cast<short>(client.out.empty() ? POLLIN : POLLOUT), 0});
+}
+
+Instant ControlServer::next_deadline() const {
+  Instant first = never;
+  for (const Client& client : clients_) first = std::min(first, client.until);
+  return first;
+}
+
+Result<std::string> ask_daemon(const std::string& path, std::string_view request, Duration patience,
+                               std::size_t octets_max) {
+  const auto address = address_of(path);
+  if (!address) return too_long(path);
+  const asio_driver::Descriptor socket(connect_to(*address, 0));
+  if (socket.fd < 0) return system_error();
+  const std::string line = std::string(request) + '\n';
+  if (::send(socket.fd, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    return system_error();
+  std::string out;
+  std::vector<char> part(part_octets);
+  for (Instant until = clock_now() + patience; wait_for(socket.fd, POLLIN, until);) {
+    const ssize_t got = ::recv(socket.fd, part.data(), part.size(), MSG_DONTWAIT);
+    if (got == 0 && out.empty()) return fail(Errc::refused, "the daemon has ended the connection without an answer");
+    if (got == 0) return out;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error();
+    if (got < 0) continue;
+    out.append(part.data(), static_cast<std::size_t>(got));
+    if (out.size() > octets_max)
+      return fail(Errc::no_space, "the answer of the daemon has more than {a} octets",
+                  static_cast<std::int64_t>(octets_max));
+    until = clock_now() + patience;
+  }
+  return fail(Errc::timed_out, "the daemon does not answer");
+}
+
+}  // namespace parley::ssa_driver

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley ssa status`, `tree`, `epoch` and `query`: questions to a daemon by its control socket.
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "drivers/ssa/control.hpp"
+#include "tools/mad/pairs.hpp"
+#include "tools/options.hpp"
+#include "tools/ssa/answer.hpp"
+#include "tools/ssa/ssa.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+struct QuestionArgs {
+  std::string control;
+  PairOptions asked;
+  bool quiet = false;
+};
+
+Or<Answer> ask(const std::string& control, std::string_view question) {
+  const auto text = ssa_driver::ask_daemon(control, question);
+  if (!text)
+    return command_error(Exit::environment,
+                         fmt::format("no answer at {}: {}; is `parley ssad` running with this --control?",
+                                     printable(control, false), text.error().message()));
+  auto answer = parse_answer(*text);
+  if (!answer) return command_error(Exit::environment, answer.error().message());
+  return std::move(*answer);
+}
+
+Json json_of(const AnswerValue& value) {
+  return std::visit(
+      [](const auto& known) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(known)>, std::monostate>)
+          return {};
+        else
+          return known;
+      },
+      value);
+}
+
+int run_question(const std::string& control, std::string_view question, Output& out) {
+  const auto answer = ask(control, question);
+  if (!answer) return out.error(answer.error().exit, answer.error().text);
+  for (const AnswerLine& line : answer->lines) {
+    if (line.kind == AnswerLine::Kind::text) out.text(printable(line.text, false));
+    if (line.kind == AnswerLine::Kind::error) return out.error(static_cast<Exit>(answer->exit), line.text);
+    if (line.kind != AnswerLine::Kind::event) continue;
+    Json object = Json::object();
+    for (const auto& [name, value] : line.members) object[name] = json_of(value);
+    out.object(object);
+  }
+  return answer->exit;
+}
+
+/// Shows the path, or why there is none. Errors: environment, usage.
+Or<bool> query(const QuestionArgs& args, const Pair& pair, Output& out) {
+  const auto answer = ask(args.control, fmt::format("query {} {}", pair.from.text(), pair.to.text()));
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->lines.empty()) return command_error(Exit::environment, "the daemon's answer is empty");
+  const AnswerLine& line = answer->lines.front();
+  if (line.kind == AnswerLine::Kind::error && answer->exit != code(Exit::failed))
+    return command_error(static_cast<Exit>(answer->exit), line.text);
+  const auto record = wire::mad::PathRecord::parse(line.record);
+  if (line.kind == AnswerLine::Kind::record && record) {
+    show_path(pair, *record, args.quiet, out);
+    return true;
+  }
+  const std::string why = printable(line.text, false);
+  out.text(fmt::format("{} -> {}  none: {}", pair.from.text(), pair.to.text(), why));
+  out.object({{"event", "no_path"}, {"from", pair.from.text()}, {"to", pair.to.text()}, {"text", why}});
+  return false;
+}
+
+int run_query(QuestionArgs& args, Output& out) {
+  if (const std::string wrong = read_file(args.asked); !wrong.empty()) return out.error(Exit::environment, wrong);
+  if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pairs");
+  bool all = true;
+  for (const Pair& pair : args.asked.pairs) {
+    const auto found = query(args, pair, out);
+    if (!found) return out.error(found.error().exit, found.error().text);
+    all = all && *found;
+  }
+  return code(all ? Exit::ok : Exit::failed);
+}
+
+void add_question(Command ssa, Context& context, const std::string& name, const std::string& help,
+                  const std::string& footer) {
+  auto args = std::make_shared<QuestionArgs>();
+  Command sub = ssa.subcommand(name, help);
+  add_control_option(sub, args->control);
+  add_json_flag(sub, context);
+  sub.footer(footer);
+  sub.run([args, name, &context] { return run_question(args->control, name, context.out); });
+}
+
+void add_query(Command ssa, Context& context) {
+  auto args = std::make_shared<QuestionArgs>();
+  Command sub = ssa.subcommand("query", "Ask a daemon for paths, out of the database that it has");
+  sub.option("pairs", args->asked.words, "FROM,TO: each a LID, or a port's GID or GUID").type("PAIR");
+  sub.option("--from", args->asked.file, "Read pairs from a file, one per line; - is standard input").type("FILE");
+  sub.flag("-q,--quiet", args->quiet, "Print only pairs without a path");
+  add_control_option(sub, args->control);
+  add_json_flag(sub, context);
+  sub.footer(
+      "The daemon answers from its database at any time, also when it has no parent; `parley ssa epoch` tells its "
+      "age.\n"
+      "Exit status 1: a pair has no path.\n"
+      "Examples:\n"
+      "  parley ssa query 1,3 fe80::10:1,fe80::10:9\n"
+      "  parley ssa query --from pairs.txt --json");
+  sub.run([args, &context] { return run_query(*args, context.out); },
+          [args] {
+            return args->asked.words.empty() && args->asked.file.empty() ? "no pairs: use FROM,TO or --from FILE"
+                                                                         : parse_words(args->asked);
+          });
+}
+
+}  // namespace
+
+void register_ssa_questions(Command ssa, Context& context) {
+  add_question(ssa, context, "status", "Show a daemon's place in the tree, its database and its counters",
+               "Examples:\n"
+               "  parley ssa status\n"
+               "  parley ssa status --control /run/parley-ssad.sock --json");
+  add_question(ssa, context, "tree", "Show all members of the tree (at the root), or a node's parents and children",
+               "Examples:\n"
+               "  parley ssa tree");
+  add_question(ssa, context, "epoch", "Show which version of the database a daemon has",
+               "Exit status 1: it has none yet.\n"
+               "Examples:\n"
+               "  parley ssa epoch --json");
+  add_query(ssa, context);
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley ssad`: a node of the distribution tree of scalable subnet administration.
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "drivers/clock.hpp"
+#include "drivers/mad/where.hpp"
+#include "drivers/ssa/control.hpp"
+#include "drivers/ssa/daemon.hpp"
+#include "tools/rping/session.hpp"
+#include "tools/ssa/nodes.hpp"
+#include "tools/ssa/report.hpp"
+#include "tools/ssa/ssa.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+struct SsadArgs {
+  ssa_driver::DaemonOptions daemon;
+  std::string transport, role, nodes, key_file, listen = "127.0.0.1:0", control;
+};
+
+/// The SSA_Key: a number in a file that only its owner can read, because who has it can be a node of the tree.
+Or<std::uint64_t> read_key(const std::string& path) {
+  struct stat is {};
+  std::ifstream file(path);
+  std::string text;
+  if (!file || ::stat(path.c_str(), &is) != 0 || !std::getline(file, text))
+    return command_error(Exit::environment, fmt::format("--key-file: {} cannot be read", path));
+  if ((is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return command_error(Exit::environment, fmt::format("--key-file: {} must have mode 0600", path));
+  std::string_view digits = text;
+  if (digits.starts_with("0x")) digits.remove_prefix(2);
+  std::uint64_t out = 0;
+  const auto [end, why] = std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
+  if (why != std::errc() || end != digits.data() + digits.size())
+    return command_error(Exit::environment,
+                         fmt::format("--key-file: {} has no number of up to 16 hexadecimal digits", path));
+  return out;
+}
+
+/// The roles of this port: those of --role, or of the file of --nodes.
+Or<void> choose_roles(SsadArgs& args, const NodesFile& nodes, const mad::LocalPort& local) {
+  if (!args.role.empty()) {
+    args.daemon.roles = *parse_roles(args.role);
+    return {};
+  }
+  const NodeEntry* entry = nodes.find(local.port_guid);
+  if (entry == nullptr)
+    return command_error(Exit::environment, fmt::format("{} has neither port 0x{:016x} nor *; or use --role",
+                                                        args.nodes, local.port_guid));
+  args.daemon.roles = entry->roles;
+  return {};
+}
+
+/// Where parents take data connections: as the file of --nodes says, else on this machine.
+void find_hosts(SsadArgs& args, NodesFile nodes) {
+  args.daemon.host_of = [nodes = std::move(nodes)](const Gid& gid) -> Result<Address> {
+    const NodeEntry* entry = nodes.find(read_bits(gid, 64, 64));
+    return entry == nullptr || !entry->address ? Address::loopback(Address::Family::v4, 0) : *entry->address;
+  };
+}
+
+void print_note(const ssa::MemberNote& note, Output& out) {
+  std::string text(name_of(note.kind));
+  Json object{{"event", text}, {"gid", note.gid == Gid{} ? Json() : Json(gid_text(note.gid))}};
+  if (note.gid != Gid{}) text += "  " + gid_text(note.gid);
+  if (note.epoch.is_valid()) {
+    object["epoch"] = epoch_text(note.epoch);
+    text += "  " + epoch_text(note.epoch);
+  }
+  if (!note.text.empty()) {
+    object["text"] = printable(note.text, false);
+    text += "  " + printable(note.text, false);
+  }
+  out.text(text);
+  out.object(object);
+}
+
+void wait_for(const ssa_driver::Daemon& daemon, const ssa_driver::ControlServer& control) {
+  constexpr Duration longest = std::chrono::milliseconds(500);  // a signal may come just before
+  std::vector<pollfd> polls;
+  daemon.add_to(polls);
+  control.add_to(polls);
+  const Duration left = std::min(daemon.next_deadline(), control.next_deadline()) - clock_now();
+  const timespec patience = timespec_of(std::clamp(left, Duration{}, longest));
+  static_cast<void>(::ppoll(polls.data(), polls.size(), &patience, nullptr));
+}
+
+int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output& out) {
+  std::string survey_error;
+  while (!StopSignals::requested()) {
+    const auto more = daemon.turn();
+    control.turn(clock_now());
+    while (const auto note = daemon.poll_note()) print_note(*note, out);
+    if (daemon.surveys().error != survey_error) {
+      survey_error = daemon.surveys().error;
+      if (!survey_error.empty()) out.note("parley ssad: the subnet could not be collected: " + survey_error);
+    }
+    if (!more) return out.error(Exit::environment, more.error().message());
+    if (!*more) wait_for(daemon, control);
+  }
+  daemon.leave();
+  return code(Exit::ok);
+}
+
+int run_ssad(SsadArgs& args, Output& out) {
+  const StopSignals signals;
+  NodesFile nodes;
+  if (!args.nodes.empty()) {
+    auto read = read_nodes(args.nodes);
+    if (!read) return out.error(read.error().exit, "--nodes: " + read.error().text);
+    nodes = std::move(*read);
+  }
+  if (!args.key_file.empty()) {
+    const auto key = read_key(args.key_file);
+    if (!key) return out.error(key.error().exit, key.error().text);
+    args.daemon.key = *key;
+  }
+  const auto data = parse_address(args.listen, 0);
+  if (!data) return out.error(data.error().exit, "--listen: " + data.error().text);
+  args.daemon.data = *data;
+  auto opened = mad_driver::open_where(args.transport);
+  if (!opened) return out.error(Exit::environment, opened.error());
+  const std::string name = opened->name;
+  if (const auto chosen = choose_roles(args, nodes, opened->transport->local()); !chosen)
+    return out.error(chosen.error().exit, chosen.error().text);
+  if (!opened->transport->facts().lids) return out.error(Exit::usage, name + " has no LIDs: the tree needs a subnet");
+  find_hosts(args, std::move(nodes));
+  auto daemon = ssa_driver::Daemon::open(args.daemon, std::move(opened->transport));
+  if (!daemon) return out.error(Exit::environment, fmt::format("{}: {}", name, daemon.error().message()));
+  auto control = ssa_driver::ControlServer::open(
+      args.control, [&](std::string_view question) { return emit(answer_question(question, **daemon, clock_now())); });
+  if (!control)
+    return out.error(Exit::environment, fmt::format("--control {}: {}", args.control, control.error().message()));
+  const std::string gid = gid_text((*daemon)->local().gid), where = (*daemon)->server().listening()->to_string();
+  out.text(fmt::format("{}  {}, data at {}, control at {}", gid, roles_text(args.daemon.roles), where, args.control));
+  out.object({{"event", "listening"},
+              {"gid", gid},
+              {"roles", roles_text(args.daemon.roles)},
+              {"data", where},
+              {"control", args.control}});
+  return serve(**daemon, **control, out);
+}
+
+std::string check_args(const SsadArgs& args) {
+  if (args.role.empty() && args.nodes.empty()) return "no role: use --role or --nodes";
+  if (args.daemon.heartbeat < std::chrono::milliseconds(50) || args.daemon.heartbeat > std::chrono::minutes(1))
+    return "--heartbeat: 50ms to 1m";
+  if (args.daemon.collect_every < std::chrono::milliseconds(100)) return "--collect-every: at least 100ms";
+  if (args.daemon.tree.size() > 32) return "--tree: at most 32 octets";
+  return {};
+}
+
+void add_options(Command sub, SsadArgs& args) {
+  sub.option("--role", args.role, "core, distribution, access or consumer; several with commas between them")
+      .type("ROLES")
+      .check([](const std::string& text) {
+        const auto roles = parse_roles(text);
+        return roles ? std::string() : roles.error();
+      });
+  sub.option(
+         "--nodes", args.nodes,
+         "File with a line for each port: GUID or *, roles, address of data connections. Without an address: 127.0.0.1")
+      .type("FILE");
+  sub.option(
+         "--transport", args.transport,
+         "ibsim[:NAME[/NODE]] or umad[:DEVICE[/PORT]]. Default: ibsim if IBSIM_SOCKNAME or SIM_HOST is set, else umad")
+      .type("TRANSPORT")
+      .check([](const std::string& text) { return mad_driver::check_where(text); });
+  sub.option("--listen", args.listen, "Take data connections here; port 0: any").type("ADDRESS[:PORT]").shows_default();
+  add_control_option(sub, args.control);
+  sub.option("--key-file", args.key_file,
+             "File with the SSA_Key of the whole tree, in hexadecimal digits; its mode must be 0600. Default: 0")
+      .type("FILE");
+  sub.option("--tree", args.daemon.tree, "Name of the tree: a node with another one is refused").type("NAME");
+  sub.option("--master", args.daemon.master_lid, "LID of the port with the master; 0: the subnet manager's")
+      .type("LID")
+      .shows_default();
+  sub.option("--children", args.daemon.children_max,
+             "Maximum number of children, with those that have the node as backup")
+      .range(std::size_t{1}, std::size_t{16384})
+      .shows_default();
+  add_duration(sub, "--heartbeat", args.daemon.heartbeat,
+               "Interval of heartbeats, the same in all nodes; all other times of the tree are in proportion to it");
+  add_duration(sub, "--collect-every", args.daemon.collect_every, "At the root: read the subnet so often");
+  sub.flag("--route-sls", args.daemon.route_sls,
+           "At the root: ask the SA for the SLs of routes: needed if the routing engine chooses SLs");
+}
+
+}  // namespace
+
+void register_ssad(Command app, Context& context) {
+  auto args = std::make_shared<SsadArgs>();
+  Command sub = app.subcommand("ssad", "Run a node of the tree that distributes the subnet administration's data");
+  add_options(sub, *args);
+  add_json_flag(sub, context);
+  sub.footer(
+      "A core node at the subnet manager's port is the root: it reads the subnet, and gives each node its parents. "
+      "The\n"
+      "others get the data from their parents, and answer `parley ssa query` from it.\n"
+      "Examples:\n"
+      "  parley ssad --role core\n"
+      "  parley ssad --role consumer --control /run/parley-ssad.sock\n"
+      "  parley ssad --nodes /etc/rdma/ssa-nodes --listen 192.0.2.1");
+  sub.run([args, &context] { return run_ssad(*args, context.out); }, [args] { return check_args(*args); });
+}
+
+}  // namespace parley::tools
