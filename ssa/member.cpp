@@ -28,12 +28,13 @@ std::string_view name_of(MemberNote::Kind kind) {
   return "unknown";
 }
 
-Member::Member(MemberOptions options, DataServer& server, DataPuller& puller, SnapshotPtr snapshot)
+Member::Member(MemberOptions options, DataServer& server, DataPuller& puller, SnapshotPtr snapshot, Instant current_at)
     : options_(std::move(options)),
       server_(server),
       puller_(puller),
       node_(options_.node),
-      snapshot_(std::move(snapshot)) {
+      snapshot_(std::move(snapshot)),
+      current_at_(current_at) {
   server_.set_children([this](const Gid& gid) { return node_.children().has(gid); });
   server_.set_snapshot(snapshot_);
   puller_.set_base(snapshot_);
@@ -89,8 +90,8 @@ void Member::run(Instant now) {
 
 bool Member::is_current() const {
   if (snapshot_ == nullptr) return false;
-  if (options_.node.is_root) return master_ != nullptr;
-  return node_.parent().is_up() && node_.parent().epoch == snapshot_->epoch();
+  if (options_.node.is_root && master_ == nullptr) return false;
+  return node_.is_current();
 }
 
 void Member::lead(Instant now, MasterOptions options) {
@@ -140,7 +141,7 @@ void Member::settle(Instant now) {
            : event->kind == Kind::left ? MemberNote::Kind::member_left
            : event->kind == Kind::lost ? MemberNote::Kind::member_lost
                                        : MemberNote::Kind::newer_master,
-           event->gid);
+           event->gid, {event->incarnation, 0});
     }
   }
 }

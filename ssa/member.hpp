@@ -47,7 +47,7 @@ struct MemberNote {
     member_joined,  ///< this and those below: of the master
     member_left,
     member_lost,
-    newer_master,  ///< this master must end
+    newer_master,  ///< there is one with the incarnation of `epoch`, whose counter is 0
   };
   Kind kind{};
   Gid gid{};
@@ -58,8 +58,10 @@ std::string_view name_of(MemberNote::Kind kind);
 
 class Member {
  public:
-  /// The server and the puller must outlive this, and be driven elsewhere. `snapshot`: what the node has already.
-  Member(MemberOptions options, DataServer& server, DataPuller& puller, SnapshotPtr snapshot = nullptr);
+  /// The server and the puller must outlive this, and be driven elsewhere. `snapshot`: what the node has already, which was
+  /// last known to be the newest version at `current_at`.
+  Member(MemberOptions options, DataServer& server, DataPuller& puller, SnapshotPtr snapshot = nullptr,
+         Instant current_at = {});
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -70,6 +72,8 @@ class Member {
   void handle_datagram(Instant now, const mad::Address& from, ConstBytes mad);
   /// Deadlines, and what the data connections have brought: after each turn of theirs.
   void run(Instant now);
+  /// Only at the root: Node::set_root_current().
+  void set_root_current(bool current) { node_.set_root_current(current); }
   /// Only at the root: the master's next version.
   void publish(Instant now, SnapshotPtr snapshot);
   /// This node has the master from now on. The members of `options` that name the root are set here.
@@ -83,7 +87,7 @@ class Member {
   const Node& node() const { return node_; }
   const Master* master() const { return master_.get(); }  ///< null: another node has it
   const SnapshotPtr& snapshot() const { return snapshot_; }
-  /// Whether the parent has no newer version, as far as this node knows. At the root: it has the master.
+  /// Node::is_current(). At the root it needs the master, too.
   bool is_current() const;
   /// When the snapshot was last known to be the newest version.
   Instant current_at() const { return current_at_; }

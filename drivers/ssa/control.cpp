@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/ssa/control.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/local_peer.hpp"
 #include "drivers/secure_env.hpp"
 
 namespace parley::ssa_driver {
@@ -35,14 +38,15 @@ tl::unexpected<Error> too_long(const std::string& path) {
   return fail(Errc::bad_address, "the path of a control socket has 1 to {a} octets, not {b}",
               sizeof(sockaddr_un::sun_path) - 1, static_cast<std::int64_t>(path.size()));
 }
-bool is_allowed(int client) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  return ::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && (who.uid == ::geteuid() || who.uid == 0);
-}
-int connect_to(const sockaddr_un& address, int flags) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+/// Waits for at most `patience` if the queue of the daemon is full (EAGAIN then); zero: not at all.
+int connect_to(const sockaddr_un& address, Duration patience) {
+  const bool waits = patience > Duration{};
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
   if (fd < 0) return fd;
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const auto rest = std::chrono::duration_cast<std::chrono::microseconds>(patience - whole);
+  const timeval longest{whole.count(), rest.count()};
+  if (waits) static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest)));
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
   const int why = errno;
   ::close(fd);
@@ -60,6 +64,19 @@ bool wait_for(int fd, short events, Instant until) {
 
 }  // namespace
 
+ControlServer::Identity ControlServer::identity_of(const std::string& path) {
+  struct stat is {};
+  if (::lstat(path.c_str(), &is) != 0) return {};
+  return {is.st_dev, is.st_ino};
+}
+
+ControlServer::ControlServer(int fd, std::unique_ptr<asio_driver::Descriptor> lock, std::string path, Answer answer)
+    : fd_(fd),
+      lock_(std::move(lock)),
+      path_(std::move(path)),
+      identity_(identity_of(path_)),
+      answer_(std::move(answer)) {}
+
 std::string default_control_socket() {
   const char* own = secure_env("XDG_RUNTIME_DIR");
   const bool has_own = ::geteuid() != 0 && own != nullptr && *own == '/';
@@ -69,8 +86,16 @@ std::string default_control_socket() {
 Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, Answer answer) {
   const auto address = address_of(path);
   if (!address) return too_long(path);
+  // Two that start at the same time do not both find that no daemon answers.
+  auto lock = std::make_unique<asio_driver::Descriptor>(
+      ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (lock->fd < 0) return system_error();
+  if (::flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return system_error();
+    return fail(Errc::address_in_use, "another daemon has this control socket");
+  }
   // What a daemon that was killed has left.
-  if (const int other = connect_to(*address, SOCK_NONBLOCK); other >= 0 || errno == EAGAIN) {
+  if (const int other = connect_to(*address, {}); other >= 0 || errno == EAGAIN) {
     if (other >= 0) ::close(other);
     return fail(Errc::address_in_use, "another daemon has this control socket");
   }
@@ -83,7 +108,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& pa
   const int why = errno;
   ::umask(before);
   if (bound && ::listen(fd, clients_max) == 0)
-    return std::unique_ptr<ControlServer>(new ControlServer(fd, path, std::move(answer)));
+    return std::unique_ptr<ControlServer>(new ControlServer(fd, std::move(lock), path, std::move(answer)));
   errno = bound ? errno : why;
   auto error = system_error();
   ::close(fd);
@@ -93,11 +118,11 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& pa
 ControlServer::~ControlServer() {
   for (const Client& client : clients_) ::close(client.fd);
   ::close(fd_);
-  ::unlink(path_.c_str());
+  if (identity_of(path_) == identity_) ::unlink(path_.c_str());
 }
 
 void ControlServer::turn(Instant now) {
-  accept_all(now);
+  if (now >= accept_at_) accept_all(now);
   for (auto at = clients_.begin(); at != clients_.end();) {
     if (serve(now, *at)) {
       ++at;
@@ -111,8 +136,13 @@ void ControlServer::turn(Instant now) {
 void ControlServer::accept_all(Instant now) {
   for (std::size_t i = 0; i < clients_max; ++i) {
     const int client = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (client < 0) return;
-    if (clients_.size() < clients_max && is_allowed(client)) {
+    if (client < 0) {
+      // Without a descriptor the client stays in the queue, and the listener ready: it is looked at again later.
+      const bool full = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      accept_at_ = full ? now + accept_pause : Instant{};
+      return;
+    }
+    if (clients_.size() < clients_max && is_own_or_root(client)) {
       clients_.push_back({client, now + client_time, {}, {}});
       continue;
     }
@@ -157,13 +187,13 @@ bool ControlServer::write(Instant now, Client& client) {
 }
 
 void ControlServer::add_to(std::vector<pollfd>& polls) const {
-  polls.push_back({fd_, POLLIN, 0});
+  if (accept_at_ == Instant{}) polls.push_back({fd_, POLLIN, 0});
   for (const Client& client : clients_)
     polls.push_back({client.fd, static_cast<short>(client.out.empty() ? POLLIN : POLLOUT), 0});
 }
 
 Instant ControlServer::next_deadline() const {
-  Instant first = never;
+  Instant first = accept_at_ == Instant{} ? never : accept_at_;
   for (const Client& client : clients_) first = std::min(first, client.until);
   return first;
 }
@@ -172,14 +202,19 @@ Result<std::string> ask_daemon(const std::string& path, std::string_view request
                                std::size_t octets_max) {
   const auto address = address_of(path);
   if (!address) return too_long(path);
-  const asio_driver::Descriptor socket(connect_to(*address, 0));
+  const Instant until = clock_now() + patience;
+  const auto silent = [] { return fail(Errc::timed_out, "the daemon does not answer"); };
+  const asio_driver::Descriptor socket(
+      connect_to(*address, std::max<Duration>(patience, std::chrono::microseconds(1))));
+  if (socket.fd < 0 && errno == EAGAIN) return silent();
   if (socket.fd < 0) return system_error();
+  if (!is_own_or_root(socket.fd)) return fail(Errc::refused, "the socket is that of another user");
   const std::string line = std::string(request) + '\n';
   if (::send(socket.fd, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
     return system_error();
   std::string out;
   std::vector<char> part(part_octets);
-  for (Instant until = clock_now() + patience; wait_for(socket.fd, POLLIN, until);) {
+  while (clock_now() < until && wait_for(socket.fd, POLLIN, until)) {
     const ssize_t got = ::recv(socket.fd, part.data(), part.size(), MSG_DONTWAIT);
     if (got == 0 && out.empty()) return fail(Errc::refused, "the daemon has ended the connection without an answer");
     if (got == 0) return out;
@@ -189,9 +224,8 @@ Result<std::string> ask_daemon(const std::string& path, std::string_view request
     if (out.size() > octets_max)
       return fail(Errc::no_space, "the answer of the daemon has more than {a} octets",
                   static_cast<std::int64_t>(octets_max));
-    until = clock_now() + patience;
   }
-  return fail(Errc::timed_out, "the daemon does not answer");
+  return silent();
 }
 
 }  // namespace parley::ssa_driver

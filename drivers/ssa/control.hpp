@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "drivers/asio/descriptor.hpp"
 #include "parley/result.hpp"
 #include "parley/time.hpp"
 
@@ -28,7 +30,7 @@ class ControlServer {
 
   /// The socket has mode 0600. Errors: bad_address (too long), address_in_use (another daemon answers there), the system's.
   static Result<std::unique_ptr<ControlServer>> open(const std::string& path, Answer answer);
-  /// Removes the socket.
+  /// Removes the socket, if it is still that of this server. The file with the lock, path.lock, stays.
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -46,8 +48,10 @@ class ControlServer {
     std::string in, out;  // `out`: the answer; empty while the request is read
     std::size_t out_at = 0;
   };
-  ControlServer(int fd, std::string path, Answer answer)
-      : fd_(fd), path_(std::move(path)), answer_(std::move(answer)) {}
+  using Identity = std::pair<std::uint64_t, std::uint64_t>;  // st_dev, st_ino; zeros: there is no file
+  static Identity identity_of(const std::string& path);
+  static constexpr Duration accept_pause = std::chrono::milliseconds(500);
+  ControlServer(int fd, std::unique_ptr<asio_driver::Descriptor> lock, std::string path, Answer answer);
   void accept_all(Instant now);
   /// False: it is done.
   bool serve(Instant now, Client& client);
@@ -55,14 +59,18 @@ class ControlServer {
   bool write(Instant now, Client& client);
 
   int fd_;
+  std::unique_ptr<asio_driver::Descriptor> lock_;  // path_ with .lock
   std::string path_;
+  Identity identity_;    // of the socket that this server has made
+  Instant accept_at_{};  // zero: at any time; else the process has no descriptors before
   Answer answer_;
   std::list<Client> clients_;
   std::uint64_t refused_ = 0;
 };
 
-/// Sends a request to the daemon at `path`, and waits for its answer. Errors: refused (no daemon), timed_out, no_space
-/// (the answer has more than `octets_max`), the system's.
+/// Sends a request to the daemon at `path`, and waits for its whole answer for at most `patience`. Errors: refused (no
+/// answer; the socket is not of root or this user), timed_out, no_space (the answer has more than `octets_max`), the
+/// system's (no daemon).
 Result<std::string> ask_daemon(const std::string& path, std::string_view request,
                                Duration patience = std::chrono::seconds(10), std::size_t octets_max = 64 << 20);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <random>
 #include <utility>
 
@@ -18,7 +19,8 @@ namespace {
 using wire::mad::Method;
 using wire::mad::SsaEndpoint;
 
-constexpr Duration port_look = std::chrono::seconds(1);  // how often the port's attributes are read
+constexpr Duration port_look = std::chrono::seconds(1);         // how often the port's attributes are read
+constexpr Duration leave_max = std::chrono::milliseconds(500);  // until the transport has room for what informs others
 constexpr std::array served_methods{Method::get, Method::set, Method::send, Method::report, Method::delete_};
 
 std::uint64_t draw_seed() {
@@ -66,7 +68,7 @@ Result<std::unique_ptr<Daemon>> Daemon::open(DaemonOptions options, std::unique_
   std::unique_ptr<Daemon> out(new Daemon(std::move(options), std::move(transport)));
   if (const auto served = out->serve_class(); !served) return tl::unexpected(served.error());
   if (const auto listening = out->listen(); !listening) return tl::unexpected(listening.error());
-  out->follow_port(clock_now());
+  if (const auto followed = out->follow_port(clock_now()); !followed) return tl::unexpected(followed.error());
   return out;
 }
 
@@ -102,19 +104,23 @@ mad::Address Daemon::master_address() const {
 }
 
 /// What the port is now decides whether the node goes on, begins again, or waits for a subnet manager.
-void Daemon::follow_port(Instant now) {
+Result<void> Daemon::follow_port(Instant now) {
   const mad::LocalPort& local = transport_->local();
   const bool usable = local.lid != 0 && master_lid() != 0;
-  const bool same = local.lid == followed_.lid && local.gid == followed_.gid && local.pkeys == followed_.pkeys;
+  // The root sends no hello, which has the P_Keys.
+  const bool again = std::exchange(begins_again_, false);
+  const bool same = !again && local.lid == followed_.lid && local.gid == followed_.gid &&
+                    (was_root_ || local.pkeys == followed_.pkeys);
   if (!usable) {
     member_.reset();
   } else if (member_ == nullptr || !same || is_root() != was_root_) {
-    make_member(now);
+    if (const auto made = make_member(now); !made) return made;
   } else if (master_lid() != followed_master_) {
     member_->handle_master(now, master_address());
   }
   followed_ = local;
   followed_master_ = master_lid();
+  return {};
 }
 
 ssa::NodeOptions Daemon::node_options(const mad::LocalPort& local) const {
@@ -140,24 +146,28 @@ ssa::NodeOptions Daemon::node_options(const mad::LocalPort& local) const {
   return out;
 }
 
-void Daemon::make_member(Instant now) {
+Result<void> Daemon::make_member(Instant now) {
   const mad::LocalPort& local = transport_->local();
   member_.reset();
   surveying_.reset();
   survey_.reset();
   database_.reset();
-  survey_at_ = never;
+  times_.stop();
   puller_loop_.reset();
   puller_ = std::make_unique<ssa::DataPuller>(ssa::DataPullerOptions{.key = options_.key, .gid = local.gid});
-  if (auto loop = asio_driver::MachineLoop::open(*puller_, {.streams_max = 8})) puller_loop_ = std::move(*loop);
+  auto loop = asio_driver::MachineLoop::open(*puller_, {.streams_max = 8});
+  if (!loop) return tl::unexpected(loop.error());
+  puller_loop_ = std::move(*loop);
   ssa::MemberOptions member;
   member.node = node_options(local);
   member.host_of = options_.host_of;
   member.accept = [this](const ssa::SnapshotPtr& snapshot) { return accept(snapshot); };
   was_root_ = member.node.is_root;
-  member_ = std::make_unique<ssa::Member>(std::move(member), server_, *puller_, was_root_ ? nullptr : current_.get());
+  member_ = std::make_unique<ssa::Member>(std::move(member), server_, *puller_, was_root_ ? nullptr : current_.get(),
+                                          current_at_);
   member_->start(now, master_address());
-  if (was_root_) survey_at_ = now;
+  if (was_root_) times_.start(now);
+  return {};
 }
 
 Result<void> Daemon::accept(const ssa::SnapshotPtr& snapshot) {
@@ -182,10 +192,23 @@ Result<bool> Daemon::send_all() {
   }
 }
 
+Instant Daemon::current_at() const {
+  return member_ != nullptr && member_->snapshot() != nullptr ? member_->current_at() : current_at_;
+}
+
+/// A root that had no database when it began cannot know the incarnation of the master before, whose clock may have been
+/// ahead: it leads again, above it, once. One that meets a newer master later on is not the only one, and must end.
+void Daemon::meet_newer_master(std::uint32_t incarnation) {
+  if (!is_plausible(incarnation, static_cast<std::uint32_t>(::time(nullptr)))) return;
+  met_ = std::max(met_, incarnation);
+  if (begins_again_) return;
+  (std::exchange(has_met_, true) ? newer_master_ : begins_again_) = true;
+}
+
 bool Daemon::take_notes() {
   bool moved = false;
   while (auto note = member_ == nullptr ? std::nullopt : member_->poll_note()) {
-    newer_master_ = newer_master_ || note->kind == ssa::MemberNote::Kind::newer_master;
+    if (note->kind == ssa::MemberNote::Kind::newer_master) meet_newer_master(note->epoch.incarnation);
     notes_.push(std::move(*note));
     moved = true;
   }
@@ -196,11 +219,15 @@ Result<bool> Daemon::turn() {
   auto moved = mad::pump(port_, split_, clock_now());
   if (!moved) return moved;
   bool more = *moved || split_.taken() > 0;
-  follow_port(clock_now());
+  if (const auto followed = follow_port(clock_now()); !followed) return tl::unexpected(followed.error());
   if (server_loop_->turn()) more = true;
   if (puller_loop_ != nullptr && puller_loop_->turn()) more = true;
   const Instant now = clock_now();
-  if (member_ != nullptr) member_->run(now);
+  if (member_ != nullptr) {
+    if (was_root_) member_->set_root_current(times_.is_current(now));
+    member_->run(now);
+  }
+  current_at_ = current_at();
   survey(now);
   const auto sent = send_all();
   if (!sent) return sent;
@@ -220,13 +247,17 @@ Instant Daemon::next_deadline() const {
   Instant out = std::min({clock_now() + port_look, port_.next_deadline(), server_loop_->next_deadline()});
   if (puller_loop_ != nullptr) out = std::min(out, puller_loop_->next_deadline());
   if (member_ != nullptr) out = std::min(out, member_->next_deadline());
-  return surveying_ ? out : std::min(out, survey_at_);
+  return surveying_ ? out : std::min(out, times_.at());
 }
 
 void Daemon::leave() {
   if (member_ == nullptr) return;
   member_->leave(clock_now());
-  static_cast<void>(send_all());
+  const Instant end = clock_now() + leave_max;
+  for (auto sent = send_all(); sent && held_ && clock_now() < end; sent = send_all()) {
+    pollfd room{transport_->fd(), POLLOUT, 0};
+    static_cast<void>(::poll(&room, 1, 10));
+  }
 }
 
 }  // namespace parley::ssa_driver

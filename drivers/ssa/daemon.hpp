@@ -8,12 +8,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "drivers/asio/machine_loop.hpp"
 #include "drivers/ssa/class_split.hpp"
 #include "drivers/ssa/current.hpp"
+#include "drivers/ssa/root_times.hpp"
 #include "drivers/ssa/subnet_database.hpp"
 #include "drivers/ssa/subnet_places.hpp"
 #include "mad/discover.hpp"
@@ -39,6 +41,8 @@ struct DaemonOptions {
   /// Where the node with this GID takes them; its port is not used.
   std::function<Result<Address>(const Gid&)> host_of;
   std::uint32_t incarnation = 0;  ///< of the first master here; 0: the seconds since 1970
+  /// Which of PARLEY_SSA_ROLES the port with this GID may have, at the root. None: any.
+  std::function<std::uint8_t(const Gid&)> roles_of;
 };
 
 /// The last collection of a subnet.
@@ -49,9 +53,10 @@ struct Survey {
 
 struct SurveyFacts {
   std::uint64_t done = 0, failed = 0;
-  Duration took{};        ///< the last one
-  std::size_t asked = 0;  ///< requests of the last one
-  std::string error;      ///< why the last one failed; empty: it did not
+  Duration took{};                     ///< the last one
+  std::size_t asked = 0;               ///< requests of the last one
+  std::string error;                   ///< why the last one failed; empty: it did not
+  std::set<std::uint16_t> sl_unknown;  ///< as of SubnetTables, of the last good one
 };
 
 class Daemon {
@@ -77,6 +82,8 @@ class Daemon {
   const ssa::DataPuller& puller() const { return *puller_; }
   const SurveyFacts& surveys() const { return surveys_; }
   const DaemonOptions& options() const { return options_; }
+  /// When current() was last known to be the newest version.
+  Instant current_at() const;
   /// For readers in other threads; null before the first version.
   const Current& current() const { return current_; }
   /// That of current(). Null before the first version.
@@ -89,13 +96,14 @@ class Daemon {
 
   std::uint16_t master_lid() const;
   bool is_root() const;
-  void follow_port(Instant now);
-  void make_member(Instant now);
+  Result<void> follow_port(Instant now);
+  Result<void> make_member(Instant now);
   ssa::NodeOptions node_options(const mad::LocalPort& local) const;
   mad::Address master_address() const;
   Result<void> accept(const ssa::SnapshotPtr& snapshot);
   Result<bool> send_all();
   bool take_notes();
+  void meet_newer_master(std::uint32_t incarnation);
 
   void survey(Instant now);
   void end_survey(Instant now);
@@ -114,19 +122,23 @@ class Daemon {
   bool was_root_ = false;
   std::uint16_t followed_master_ = 0;
   std::optional<ssa::Transmit> held_;  // the transport had no room for it
-  bool newer_master_ = false;
+  bool newer_master_ = false;          // this process must end
+  bool begins_again_ = false;          // the root leads again, above the incarnation that it has met
+  bool has_met_ = false;               // it has done so
   ssa::OutputQueue<ssa::MemberNote> notes_{1024};
 
   Current current_;
+  Instant current_at_{};  // while there is no member with a database
   std::shared_ptr<const ssa::PathMap> paths_;
 
-  std::uint32_t incarnation_ = 0;
-  std::optional<SubnetDatabase> database_;  // only at the root
+  std::uint32_t incarnation_ = 0, met_ = 0;  // that of the last master here; the greatest that a hello has named
+  std::optional<SubnetDatabase> database_;   // only at the root
   std::shared_ptr<const SubnetPlaces> places_;
   bool unknown_port_ = false;  // a node has greeted from a port that the last collection has not found
   std::unique_ptr<Survey> survey_;
   std::optional<mad::Running<mad::Task<void>>> surveying_;
-  Instant survey_began_{}, survey_at_ = never;
+  Instant survey_began_{};
+  SurveyTimes times_{options_.collect_every};
   SurveyFacts surveys_;
 };
 

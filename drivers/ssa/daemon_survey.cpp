@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <ctime>
 
-#include "base/after.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/ssa/daemon.hpp"
 
 namespace parley::ssa_driver {
 
 namespace {
-
-constexpr Duration survey_pause = std::chrono::seconds(2);  // at least, between two
 
 mad::Task<void> collect_all(mad::Port& port, CollectOptions options, Survey& out) {
   co_await mad::discover(port, {}, out.found);
@@ -47,8 +44,8 @@ void Daemon::survey(Instant now) {
     if (surveying_->done()) end_survey(now);
     return;
   }
-  if (std::exchange(unknown_port_, false)) survey_at_ = std::min(survey_at_, after(now, survey_pause));
-  if (now < survey_at_) return;
+  if (std::exchange(unknown_port_, false)) times_.unknown_port(now);
+  if (now < times_.at()) return;
   survey_ = std::make_unique<Survey>();
   survey_began_ = now;
   surveying_.emplace(port_.executor(), collect_all(port_, {.route_sls = options_.route_sls}, *survey_));
@@ -62,23 +59,27 @@ void Daemon::end_survey(Instant now) {
   if (surveys_.error.empty())
     if (const auto published = publish_survey(now); !published) surveys_.error = published.error().message();
   ++(surveys_.error.empty() ? surveys_.done : surveys_.failed);
+  if (surveys_.error.empty()) surveys_.sl_unknown = std::move(survey_->tables.sl_unknown);
   survey_.reset();
-  survey_at_ =
-      after(now, surveys_.error.empty() ? options_.collect_every : std::min(options_.collect_every, survey_pause));
+  times_.ended(now, surveys_.took, surveys_.error.empty() ? std::optional(places_->size()) : std::nullopt);
 }
 
 Result<void> Daemon::publish_survey(Instant now) {
   if (!database_) {
     const auto seconds = static_cast<std::uint32_t>(::time(nullptr));
-    incarnation_ =
-        incarnation_ == 0 && options_.incarnation != 0 ? options_.incarnation : std::max(incarnation_ + 1, seconds);
+    const ssa::SnapshotPtr last = current_.get();
+    const std::uint32_t seen = std::max(met_, last == nullptr ? 0 : last->epoch().incarnation);
+    incarnation_ = incarnation_ == 0 && seen == 0 && options_.incarnation != 0
+                       ? options_.incarnation
+                       : next_incarnation(incarnation_, seen, seconds);
     auto made = SubnetDatabase::create(incarnation_);
     if (!made) return tl::unexpected(made.error());
     database_.emplace(std::move(*made));
   }
   const auto snapshot = database_->update(survey_->found.topology, survey_->tables);
   if (!snapshot) return tl::unexpected(snapshot.error());
-  places_ = std::make_shared<SubnetPlaces>(survey_->found.topology, survey_->tables);
+  if (places_ == nullptr || *snapshot != member_->snapshot())
+    places_ = std::make_shared<SubnetPlaces>(survey_->found.topology, survey_->tables);
   if (*snapshot != member_->snapshot())
     if (const auto good = accept(*snapshot); !good) return good;
   if (member_->master() == nullptr) member_->lead(now, master_options((*snapshot)->epoch()));
@@ -92,6 +93,7 @@ ssa::MasterOptions Daemon::master_options(ssa::Epoch epoch) {
   out.epoch = epoch;
   out.topology.hops = [this](const Gid& a, const Gid& b) { return places_->hops(a, b); };
   out.topology.leaf = [this](const Gid& gid) { return places_->leaf_of(gid); };
+  out.roles_of = options_.roles_of;
   out.has_p_key = [this](const Gid& gid, std::uint16_t p_key) {
     if (!places_->has(gid)) unknown_port_ = true;
     return places_->has_p_key(gid, p_key);

@@ -51,7 +51,7 @@ std::uint64_t SubnetPlaces::leaf_of(const Gid& gid) const {
 unsigned SubnetPlaces::hops(const Gid& a, const Gid& b) const {
   const Place *from = find(a), *to = find(b);
   if (from == nullptr || to == nullptr || from->leaf == mad::no_node || to->leaf == mad::no_node) return unknown_hops;
-  const std::uint8_t between = distances_from(from->leaf)[to->leaf];
+  const std::uint8_t between = distances_from(to->leaf)[from->leaf];  // parents have fewer leaves
   return between >= unknown_hops ? unknown_hops : between + 2U;
 }
 

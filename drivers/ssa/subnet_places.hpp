@@ -15,6 +15,8 @@ class SubnetPlaces {
  public:
   SubnetPlaces(const mad::Topology& topology, const SubnetTables& tables);
 
+  /// Ports of hosts and switches.
+  std::size_t size() const { return places_.size(); }
   bool has(const Gid& gid) const { return find(gid) != nullptr; }
   /// GUID of the switch at the port's link; 0: unknown.
   std::uint64_t leaf_of(const Gid& gid) const;

@@ -100,15 +100,15 @@ void DataPuller::handle_bytes(Instant now, StreamId stream, ConstBytes in) {
   const std::size_t take = std::min(head_octets - head_.size(), in.size());
   head_.insert(head_.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(take));
   if (head_.size() < head_octets) return;
-  if (const auto status = refusal_in(head_))
-    return failed(now, "the parent refuses: " + std::string(status_text(*status)));
+  if (const auto status = refusal_in(head_)) return failed("the parent refuses: " + std::string(status_text(*status)));
   read(now, head_);
   if (stage_ == Stage::reading && in.size() > take) read(now, in.subspan(take));
 }
 
 void DataPuller::read(Instant now, ConstBytes in) {
   const auto done = loader_->feed(in);
-  if (!done) return failed(now, done.error().message());
+  if (!done && done.error() == Errc::wrong_state) return outdated(now, done.error().message());
+  if (!done) return failed(done.error().message());
   if (*done) loaded(now);
 }
 
@@ -126,11 +126,17 @@ void DataPuller::loaded(Instant now) {
 }
 
 /// A stream may be newer than what was asked for; if that version is known by now, it is pulled.
-void DataPuller::failed(Instant now, std::string why) {
-  ++counters_.failed;
+void DataPuller::outdated(Instant now, std::string why) {
   const Epoch next = next_;
+  if (!next.is_valid() || next == newest_) return failed(std::move(why));
+  ++counters_.failed;
   stop();
-  if (next.is_valid() && next != newest_) return pull(now, parent_, address_, next);
+  pull(now, parent_, address_, next);
+}
+
+void DataPuller::failed(std::string why) {
+  ++counters_.failed;
+  stop();
   events_.push_back({PullEvent::Kind::failed, parent_, nullptr, std::move(why)});
 }
 
@@ -147,7 +153,7 @@ void DataPuller::handle_end(Instant, StreamId stream, StreamEnd end) {
 }
 
 void DataPuller::handle_deadline(Instant now) {
-  if (now >= silent_at_ || now >= over_at_) failed(now, "the parent at " + address_.to_string() + " does not answer");
+  if (now >= silent_at_ || now >= over_at_) failed("the parent at " + address_.to_string() + " does not answer");
 }
 
 bool DataPuller::poll_command(StreamCommand& out) {

@@ -7,7 +7,8 @@
 //   connecting  connected                        reading     the request is sent
 //   connecting  refused                          none        parent_lost
 //   reading     the end of the stream            idle        loaded; a version that was asked for meanwhile is pulled
-//   reading     a refusal, a wrong stream        none        failed; or the version that was asked for meanwhile is pulled
+//   reading     another version than asked for   none        failed; or the version that was asked for meanwhile is pulled
+//   reading     a refusal, a wrong stream        none        failed
 //   reading     no octets for silence_max        none        failed
 //   reading     not complete after pull_max      none        failed
 //   idle        pull()                           reading
@@ -82,7 +83,8 @@ class DataPuller final : public StreamMachine {
   void expect(Epoch newest);
   void read(Instant now, ConstBytes in);
   void loaded(Instant now);
-  void failed(Instant now, std::string why);
+  void failed(std::string why);
+  void outdated(Instant now, std::string why);
   void lost(std::string why);
   void forget();
 

@@ -25,7 +25,9 @@ void DataServer::handle_listening(Instant, StreamId, const Address& local) { lis
 void DataServer::handle_listen_failed(Instant, StreamId, std::error_code why) { failure_ = why; }
 
 bool DataServer::handle_accepted(Instant now, StreamId, StreamId stream, const StreamInfo&) {
-  if (children_.size() >= options_.streams_max && !drop_oldest()) return false;
+  const auto strangers = static_cast<std::size_t>(
+      std::count_if(children_.begin(), children_.end(), [](const auto& item) { return !item.second.has_pulled; }));
+  if ((children_.size() >= options_.streams_max || strangers >= options_.strangers_max) && !drop_oldest()) return false;
   children_[stream].until = after(now, options_.request_max);
   return true;
 }

@@ -21,8 +21,9 @@
 namespace parley::ssa {
 
 struct DataServerOptions {
-  std::uint64_t key = 0;           ///< SSA_Key: a pull with another one is refused
-  std::size_t streams_max = 1024;  ///< data connections
+  std::uint64_t key = 0;            ///< SSA_Key: a pull with another one is refused
+  std::size_t streams_max = 1024;   ///< data connections
+  std::size_t strangers_max = 256;  ///< of these: without a pull that has the key
   Duration request_max = std::chrono::seconds(10);
   Duration stall_max = std::chrono::seconds(30);
   Duration keepalive = std::chrono::seconds(10), dead_after = std::chrono::seconds(30);  ///< of TCP

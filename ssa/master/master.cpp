@@ -101,7 +101,7 @@ void Master::remove(Instant now, Id id, MasterEvent::Kind why) {
   deadlines_.set(id, never);
   by_gid_.erase(record.gid);
   placement_.remove(id);
-  events_.push({why, record.gid});
+  events_.push({why, record.gid, 0});
   counters_.lost += why == MasterEvent::Kind::lost ? 1 : 0;
   record = {};
   if (layer < consumer_layer) repair(now, id);

@@ -75,7 +75,8 @@ struct MasterEvent {
     newer_master,  ///< a hello that is right otherwise has a greater incarnation: this master should stop
   };
   Kind kind{};
-  Gid gid{};  ///< of the member
+  Gid gid{};                      ///< of the member
+  std::uint32_t incarnation = 0;  ///< newer_master
 };
 
 /// Messages, unless the comment says otherwise.

@@ -71,7 +71,7 @@ AnswerStatus Master::check_hello(const Received& r, const SsaHello& body) {
   const Epoch epoch = epoch_of(body.get(SsaHello::epoch));
   if (epoch.incarnation > options_.epoch.incarnation) {
     ++counters_.newer_masters;
-    events_.push({MasterEvent::Kind::newer_master, gid});
+    events_.push({MasterEvent::Kind::newer_master, gid, epoch.incarnation});
     return AnswerStatus::not_master;
   }
   if (compare(epoch, options_.epoch) == EpochOrder::newer) {
@@ -183,7 +183,7 @@ void Master::confirm(Id id) {
   record.stage = MemberStage::confirmed;
   record.rounds = 0;
   deadlines_.set(id, never);
-  if (!std::exchange(record.joined, true)) events_.push({MasterEvent::Kind::joined, record.gid});
+  if (!std::exchange(record.joined, true)) events_.push({MasterEvent::Kind::joined, record.gid, 0});
 }
 
 /// `parent` has greeted: nodes that named it are its children.

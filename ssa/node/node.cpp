@@ -54,6 +54,11 @@ std::uint8_t Node::flags() const {
 
 bool Node::is_ready() const { return running_ && database_.is_valid() && (options_.is_root || parent_.is_up()); }
 
+bool Node::is_current() const {
+  if (!running_ || !database_.is_valid()) return false;
+  return options_.is_root ? root_current_ : parent_.is_up() && parent_.epoch == database_;
+}
+
 void Node::start(Instant now, const mad::Address& master) {
   if (running_) return;
   running_ = true;

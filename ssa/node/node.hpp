@@ -74,6 +74,8 @@ class Node {
   void handle_child_lost(Instant now, const Gid& child);
   /// The node answers from this version now: children are accepted from the first one on, and learn of each further one.
   void handle_database(Instant now, Epoch epoch);
+  /// Only at the root, where it is true at first: whether the database is known to be what the subnet is.
+  void set_root_current(bool current) { root_current_ = current; }
   /// The version of new_epoch was not loaded: the next heartbeat of the parent, within two seconds by default, makes a new
   /// event. No-op for a GID that is not the parent's.
   void handle_pull_failed(const Gid& parent);
@@ -93,6 +95,9 @@ class Node {
   const Uplink& parent() const { return parent_; }
   const Uplink& backup() const { return backup_; }
   const Children& children() const { return children_; }
+  /// Whether the database is known to be the newest one: the parent, and each node above it, had said so at the last
+  /// heartbeat, up to a root that is current.
+  bool is_current() const;
   /// The newest that the master itself has named. Parents name newer ones of its incarnation before it does.
   Epoch master_epoch() const { return master_epoch_; }
   const NodeCounters& counters() const { return counters_; }
@@ -120,6 +125,7 @@ class Node {
   void announce();
   Uplink* uplink_of(const Received& r, const wire::mad::SsaHookup& body);
   bool is_ready() const;
+  Epoch epoch_for(const wire::mad::SsaHookup& child) const;
 
   void assign(Instant now, const wire::mad::SsaEndpoint& parent, const wire::mad::SsaEndpoint& backup);
   void release(Uplink& uplink);
@@ -144,7 +150,7 @@ class Node {
 
   NodeOptions options_;
   Rng rng_;
-  bool running_ = false, greeted_ = false, handover_ = false;
+  bool running_ = false, greeted_ = false, handover_ = false, root_current_ = true;
   mad::Address master_;
   Hello hello_;
   unsigned backup_rounds_ = 0;

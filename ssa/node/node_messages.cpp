@@ -211,12 +211,18 @@ void Node::take_child(const Received& r, const SsaHookup& body) {
   answer(transmits_, r,
          SsaHookup{}
              .set(SsaHookup::ssa_key, options_.key)
-             .set(SsaHookup::epoch, wire_of(database_))
+             .set(SsaHookup::epoch, wire_of(epoch_for(body)))
              .set(SsaHookup::endpoint, options_.endpoint)
              .set(SsaHookup::is_backup, body.get(SsaHookup::is_backup))
              .set(SsaHookup::heartbeat, waits ? not_ready_wait_ms : whole_milliseconds(options_.timers.heartbeat))
              .octets(),
          status);
+}
+
+/// The version in the answer to a child. A node that is not current has none to a child that has the same: it cannot say
+/// that this is the newest. Other children get it all the same.
+Epoch Node::epoch_for(const SsaHookup& child) const {
+  return is_current() || epoch_of(child.get(SsaHookup::epoch)) != database_ ? database_ : Epoch{};
 }
 
 AnswerStatus Node::hook_child(const Received& r, const SsaHookup& body) {

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "tools/hex.hpp"
+#include "tools/output.hpp"
 
 namespace parley::tools {
 
@@ -134,7 +135,11 @@ Result<Answer> parse_answer(std::string_view text) {
     text.remove_prefix(end + 1);
     if (line.front() == 'X') {
       const auto code = number_in<int>(line.substr(1));
-      if (!code || !text.empty()) return fail(Errc::malformed, "line {a} of the daemon's answer is not an end", number);
+      const bool has_error = std::any_of(out.lines.begin(), out.lines.end(),
+                                         [](const AnswerLine& l) { return l.kind == AnswerLine::Kind::error; });
+      const bool known = code && *code >= 0 && *code <= parley::tools::code(Exit::environment);
+      if (!known || !text.empty() || has_error != (*code != 0))
+        return fail(Errc::malformed, "line {a} of the daemon's answer is not an end", number);
       out.exit = *code;
       return out;
     }

@@ -39,7 +39,7 @@ struct Answer {
 
 /// Control characters in texts become spaces.
 std::string emit(const Answer& answer);
-/// Errors: malformed (names the line), truncated.
+/// Errors: malformed (names the line; an exit code that is not one of Exit, or that is 0 with an error line), truncated.
 Result<Answer> parse_answer(std::string_view text);
 
 }  // namespace parley::tools

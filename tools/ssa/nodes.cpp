@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bits.hpp"
 #include "base/escape.hpp"
 #include "wire/mad/ssa.hpp"
 
@@ -74,6 +75,12 @@ const NodeEntry* NodesFile::find(std::uint64_t guid) const {
   const auto at = by_guid.find(guid);
   if (at != by_guid.end()) return &at->second;
   return others ? &*others : nullptr;
+}
+
+Result<Address> address_in(const NodesFile& nodes, const Gid& gid) {
+  const NodeEntry* entry = nodes.find(read_bits(gid, 64, 64));
+  if (entry != nullptr && entry->address) return *entry->address;
+  return fail(Errc::bad_address, "the file of --nodes has no address for this parent");
 }
 
 tl::expected<std::uint8_t, std::string> parse_roles(std::string_view text) {

@@ -16,6 +16,7 @@
 
 #include "base/gid.hpp"
 #include "parley/address.hpp"
+#include "parley/result.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -34,6 +35,9 @@ struct NodesFile {
   /// Null: the file has neither the port nor `*`.
   const NodeEntry* find(std::uint64_t guid) const;
 };
+
+/// Where the port with this GID takes data connections. Errors: bad_address (it has no address in the file).
+Result<Address> address_in(const NodesFile& nodes, const Gid& gid);
 
 /// "core", "distribution,access". Errors: a sentence.
 tl::expected<std::uint8_t, std::string> parse_roles(std::string_view text);

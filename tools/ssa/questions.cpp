@@ -46,7 +46,8 @@ int run_question(const std::string& control, std::string_view question, Output& 
   if (!answer) return out.error(answer.error().exit, answer.error().text);
   for (const AnswerLine& line : answer->lines) {
     if (line.kind == AnswerLine::Kind::text) out.text(printable(line.text, false));
-    if (line.kind == AnswerLine::Kind::error) return out.error(static_cast<Exit>(answer->exit), line.text);
+    if (line.kind == AnswerLine::Kind::error)
+      return out.error(static_cast<Exit>(answer->exit), printable(line.text, false));
     if (line.kind != AnswerLine::Kind::event) continue;
     Json object = Json::object();
     for (const auto& [name, value] : line.members) object[name] = json_of(value);
@@ -62,12 +63,14 @@ Or<bool> query(const QuestionArgs& args, const Pair& pair, Output& out) {
   if (answer->lines.empty()) return command_error(Exit::environment, "the daemon's answer is empty");
   const AnswerLine& line = answer->lines.front();
   if (line.kind == AnswerLine::Kind::error && answer->exit != code(Exit::failed))
-    return command_error(static_cast<Exit>(answer->exit), line.text);
+    return command_error(static_cast<Exit>(answer->exit), printable(line.text, false));
   const auto record = wire::mad::PathRecord::parse(line.record);
   if (line.kind == AnswerLine::Kind::record && record) {
     show_path(pair, *record, args.quiet, out);
     return true;
   }
+  if (line.kind != AnswerLine::Kind::error)
+    return command_error(Exit::environment, "the daemon's answer has no path record that can be read");
   const std::string why = printable(line.text, false);
   out.text(fmt::format("{} -> {}  none: {}", pair.from.text(), pair.to.text(), why));
   out.object({{"event", "no_path"}, {"from", pair.from.text()}, {"to", pair.to.text()}, {"text", why}});

@@ -33,9 +33,9 @@ std::string_view stage_text(ssa::MemberStage stage) {
   return "unknown";
 }
 
-std::optional<double> age_of(const ssa::Member* member, Instant now) {
-  if (member == nullptr || member->snapshot() == nullptr) return std::nullopt;
-  return in_seconds(now - member->current_at());
+std::optional<double> age_of(const Daemon& daemon, Instant now) {
+  if (daemon.current().get() == nullptr) return std::nullopt;
+  return in_seconds(now - daemon.current_at());
 }
 AnswerValue age_value(const std::optional<double>& age) { return age ? AnswerValue(*age) : AnswerValue(); }
 
@@ -73,14 +73,31 @@ void add_data(const Daemon& daemon, AnswerMembers& out) {
 void add_surveys(const ssa_driver::SurveyFacts& surveys, Answer& answer, AnswerMembers& out) {
   out.emplace_back("collections", count(surveys.done));
   out.emplace_back("collections_failed", count(surveys.failed));
+  out.emplace_back("partitions_without_sl", count(surveys.sl_unknown.size()));
   answer.text(fmt::format("collections  {}, {} failed; the last took {} with {}", surveys.done, surveys.failed,
                           measured_duration_text(surveys.took), counted(surveys.asked, "request")));
+  if (!surveys.sl_unknown.empty())
+    answer.text(fmt::format("the SL of {} is unknown", counted(surveys.sl_unknown.size(), "partition")));
   if (!surveys.error.empty()) answer.text("the last collection failed: " + surveys.error);
+}
+
+void add_database(const Daemon& daemon, Instant now, Answer& answer, AnswerMembers& out) {
+  const ssa::SnapshotPtr snapshot = daemon.current().get();
+  const bool current = daemon.member() != nullptr && daemon.member()->is_current();
+  const auto age = age_of(daemon, now);
+  out.emplace_back("epoch", epoch_value(snapshot == nullptr ? Epoch{} : snapshot->epoch()));
+  out.emplace_back("current", current);
+  out.emplace_back("age_s", age_value(age));
+  if (snapshot == nullptr)
+    answer.text("database     none");
+  else
+    answer.text(
+        fmt::format("database     {}, {}", epoch_text(snapshot->epoch()),
+                    current ? std::string("the newest") : fmt::format("known to be the newest {:.1f} s ago", *age)));
 }
 
 void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
   const ssa::Member* member = daemon.member();
-  const auto age = age_of(member, now);
   AnswerMembers out{{"gid", gid_value(daemon.local().gid)},
                     {"lid", count(daemon.local().lid)},
                     {"roles", roles_text(daemon.options().roles)}};
@@ -89,6 +106,7 @@ void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
   if (member == nullptr) {
     out.emplace_back("state", "no_subnet_manager");
     answer.text("state        the port has no LID, or no subnet manager");
+    add_database(daemon, now, answer, out);
     return answer.event("status", std::move(out));
   }
   const ssa::Node& node = member->node();
@@ -96,19 +114,11 @@ void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
   out.emplace_back("parent", gid_value(node.parent().gid()));
   out.emplace_back("backup", gid_value(node.backup().gid()));
   out.emplace_back("children", count(node.children().size()));
-  out.emplace_back("epoch", epoch_value(daemon.paths() == nullptr ? Epoch{} : daemon.current().get()->epoch()));
-  out.emplace_back("current", member->is_current());
-  out.emplace_back("age_s", age_value(age));
   answer.text(fmt::format("state        {}", state_text(node.state())));
   answer.text(fmt::format("parent       {}", gid_or_none(node.parent().gid())));
   answer.text(fmt::format("backup       {}", gid_or_none(node.backup().gid())));
   answer.text(fmt::format("children     {}", node.children().size()));
-  if (member->snapshot() == nullptr)
-    answer.text("database     none");
-  else
-    answer.text(fmt::format(
-        "database     {}, {}", epoch_text(member->snapshot()->epoch()),
-        member->is_current() ? std::string("the newest") : fmt::format("known to be the newest {:.1f} s ago", *age)));
+  add_database(daemon, now, answer, out);
   if (member->master() != nullptr) {
     out.emplace_back("members", count(member->master()->members()));
     answer.text(fmt::format("members      {}", member->master()->members()));
@@ -128,7 +138,7 @@ void answer_epoch(const Daemon& daemon, Instant now, Answer& answer) {
                          {"counter", count(snapshot->epoch().counter)},
                          {"digest", fmt::format("0x{:08x}", snapshot->digest())},
                          {"current", current},
-                         {"age_s", age_value(age_of(daemon.member(), now))}});
+                         {"age_s", age_value(age_of(daemon, now))}});
 }
 
 /// The whole tree where the master is; elsewhere what the node knows of it.
@@ -173,7 +183,7 @@ std::string parse_end(std::string_view word, std::optional<Gid>& gid, std::uint1
 }
 
 void answer_query(std::string_view words, const Daemon& daemon, Answer& answer) {
-  if (daemon.paths() == nullptr) return answer.error(code(Exit::failed), "there is no database yet");
+  if (daemon.paths() == nullptr) return answer.error(code(Exit::environment), "there is no database yet");
   const std::size_t blank = words.find(' ');
   ssa::PathQuery query;
   std::string wrong = parse_end(words.substr(0, blank), query.sgid, query.slid);

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley ssad`: a node of the distribution tree of scalable subnet administration.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <charconv>
-#include <fstream>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "base/text.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/mad/where.hpp"
+#include "drivers/open_files.hpp"
 #include "drivers/ssa/control.hpp"
 #include "drivers/ssa/daemon.hpp"
 #include "tools/rping/session.hpp"
@@ -28,13 +34,24 @@ struct SsadArgs {
   std::string transport, role, nodes, key_file, listen = "127.0.0.1:0", control;
 };
 
+bool is_loopback(const Address& address) {
+  const Address usual = Address::loopback(address.family, address.port);
+  return address == usual || (address.family == Address::Family::v4 && address.octets[0] == 127);
+}
+
 /// The SSA_Key: a number in a file that only its owner can read, because who has it can be a node of the tree.
 Or<std::uint64_t> read_key(const std::string& path) {
   struct stat is {};
-  std::ifstream file(path);
-  std::string text;
-  if (!file || ::stat(path.c_str(), &is) != 0 || !std::getline(file, text))
-    return command_error(Exit::environment, fmt::format("--key-file: {} cannot be read", path));
+  std::array<char, 64> octets{};
+  const asio_driver::Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.fd < 0 || ::fstat(file.fd, &is) != 0 || !S_ISREG(is.st_mode))
+    return command_error(Exit::environment, fmt::format("--key-file: {} cannot be read as a file", path));
+  if (is.st_uid != ::geteuid() && is.st_uid != 0)
+    return command_error(Exit::environment, fmt::format("--key-file: {} is that of another user", path));
+  const ssize_t size = ::read(file.fd, octets.data(), octets.size());
+  if (size < 0) return command_error(Exit::environment, fmt::format("--key-file: {} cannot be read", path));
+  std::string_view text(octets.data(), static_cast<std::size_t>(size));
+  text = text.substr(0, text.find('\n'));
   if ((is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return command_error(Exit::environment, fmt::format("--key-file: {} must have mode 0600", path));
   std::string_view digits = text;
@@ -61,11 +78,18 @@ Or<void> choose_roles(SsadArgs& args, const NodesFile& nodes, const mad::LocalPo
   return {};
 }
 
-/// Where parents take data connections: as the file of --nodes says, else on this machine.
+/// Where parents take data connections: as the file of --nodes says; with --role alone, on this machine. A parent without an
+/// address is not looked for here: any local process may have its port, and would get the SSA_Key.
 void find_hosts(SsadArgs& args, NodesFile nodes) {
-  args.daemon.host_of = [nodes = std::move(nodes)](const Gid& gid) -> Result<Address> {
-    const NodeEntry* entry = nodes.find(read_bits(gid, 64, 64));
-    return entry == nullptr || !entry->address ? Address::loopback(Address::Family::v4, 0) : *entry->address;
+  if (args.nodes.empty()) {
+    args.daemon.host_of = [](const Gid&) -> Result<Address> { return Address::loopback(Address::Family::v4, 0); };
+    return;
+  }
+  const auto shared = std::make_shared<const NodesFile>(std::move(nodes));
+  args.daemon.host_of = [shared](const Gid& gid) { return address_in(*shared, gid); };
+  args.daemon.roles_of = [shared](const Gid& gid) -> std::uint8_t {
+    const NodeEntry* entry = shared->find(read_bits(gid, 64, 64));
+    return entry == nullptr ? std::uint8_t{0} : entry->roles;
   };
 }
 
@@ -97,6 +121,7 @@ void wait_for(const ssa_driver::Daemon& daemon, const ssa_driver::ControlServer&
 
 int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output& out) {
   std::string survey_error;
+  std::size_t unknown_sls = 0;
   while (!StopSignals::requested()) {
     const auto more = daemon.turn();
     control.turn(clock_now());
@@ -104,6 +129,12 @@ int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output
     if (daemon.surveys().error != survey_error) {
       survey_error = daemon.surveys().error;
       if (!survey_error.empty()) out.note("parley ssad: the subnet could not be collected: " + survey_error);
+    }
+    if (const std::size_t n = daemon.surveys().sl_unknown.size(); n != unknown_sls) {
+      unknown_sls = n;
+      if (n > 0)
+        out.note(fmt::format("parley ssad: the SL of {} is unknown: it is taken as that of the subnet",
+                             counted(n, "partition")));
     }
     if (!more) return out.error(Exit::environment, more.error().message());
     if (!*more) wait_for(daemon, control);
@@ -114,6 +145,7 @@ int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output
 
 int run_ssad(SsadArgs& args, Output& out) {
   const StopSignals signals;
+  raise_open_files();
   NodesFile nodes;
   if (!args.nodes.empty()) {
     auto read = read_nodes(args.nodes);
@@ -128,6 +160,9 @@ int run_ssad(SsadArgs& args, Output& out) {
   const auto data = parse_address(args.listen, 0);
   if (!data) return out.error(data.error().exit, "--listen: " + data.error().text);
   args.daemon.data = *data;
+  if (!is_loopback(*data) && args.key_file.empty())
+    out.note("parley ssad: without --key-file, each machine that reaches " + data->to_string() +
+             " can be a node of the tree");
   auto opened = mad_driver::open_where(args.transport);
   if (!opened) return out.error(Exit::environment, opened.error());
   const std::string name = opened->name;
@@ -167,9 +202,8 @@ void add_options(Command sub, SsadArgs& args) {
         const auto roles = parse_roles(text);
         return roles ? std::string() : roles.error();
       });
-  sub.option(
-         "--nodes", args.nodes,
-         "File with a line for each port: GUID or *, roles, address of data connections. Without an address: 127.0.0.1")
+  sub.option("--nodes", args.nodes,
+             "File with a line for each port: GUID or *, roles, address of data connections. A parent needs an address")
       .type("FILE");
   sub.option(
          "--transport", args.transport,
@@ -187,7 +221,7 @@ void add_options(Command sub, SsadArgs& args) {
       .shows_default();
   sub.option("--children", args.daemon.children_max,
              "Maximum number of children, with those that have the node as backup")
-      .range(std::size_t{1}, std::size_t{16384})
+      .range(std::size_t{2}, std::size_t{16384})
       .shows_default();
   add_duration(sub, "--heartbeat", args.daemon.heartbeat,
                "Interval of heartbeats, the same in all nodes; all other times of the tree are in proportion to it");

@@ -3,6 +3,8 @@
 #include "drivers/ssa/control.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -105,6 +107,74 @@ TEST_F(SsaControl, ClientsThatAreSilentOrTooLongOrTooManyAreDropped) {
   for (const int fd : many) ::close(fd);
   ::close(silent);
   ::close(garbage);
+}
+
+TEST_F(SsaControl, AServerRemovesOnlyItsOwnSocket) {
+  open();
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  folder->put("/control", "another's");
+  server.reset();
+  EXPECT_EQ(::access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(SsaControl, ADaemonThatIsStoppedIsGivenUpWhateverItsQueueHas) {
+  open();
+  std::vector<int> queue;
+  for (std::size_t i = 0; i < ControlServer::clients_max + 1; ++i) queue.push_back(connect());
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = ask_daemon(path, "status", 20ms);
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error(), Errc::timed_out);
+  }
+  for (const int fd : queue) ::close(fd);
+}
+
+TEST_F(SsaControl, ADaemonThatTricklesIsGivenUpAtTheDeadline) {
+  open();
+  std::atomic<bool> over = false;
+  std::thread trickling([&] {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string other = path + "-other";
+    std::memcpy(address.sun_path, other.data(), other.size());
+    const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    ::listen(listener, 1);
+    const int client = ::accept(listener, nullptr, nullptr);
+    while (!over && ::send(client, "x", 1, MSG_NOSIGNAL) == 1) ::usleep(1000);
+    ::close(client);
+    ::close(listener);
+  });
+  while (::access((path + "-other").c_str(), F_OK) != 0) std::this_thread::yield();
+  Result<std::string> answer = fail(Errc::refused);
+  // The socket may not listen yet.
+  do answer = ask_daemon(path + "-other", "status", 50ms);
+  while (!answer && answer.error() == std::errc::connection_refused);
+  over = true;
+  trickling.join();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error(), Errc::timed_out);
+}
+
+TEST_F(SsaControl, WithoutDescriptorsTheListenerIsLeftOutForAWhile) {
+  open();
+  const int client = connect();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Instant now = clock_now();
+  server->turn(now);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<pollfd> polls;
+  server->add_to(polls);
+  EXPECT_TRUE(polls.empty());
+  const Instant later = server->next_deadline();
+  EXPECT_GT(later, now);
+  server->turn(later);
+  server->add_to(polls);
+  EXPECT_EQ(polls.size(), 2U) << "the listener and the client";
+  ::close(client);
 }
 
 }  // namespace

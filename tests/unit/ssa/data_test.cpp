@@ -186,6 +186,26 @@ TEST_F(SsaData, AParentThatNeverAnswersIsGivenUp) {
   EXPECT_EQ(puller.next_deadline(), never);
 }
 
+TEST_F(SsaData, AParentThatFailsIsReportedWhileVersionsAreAnnounced) {
+  for (const bool trickles : {true, false}) {
+    puller.pull(now, parent, where, newest());
+    StreamCommand command;
+    while (puller.poll_command(command)) {
+    }
+    puller.handle_connected(now, command.id, {});
+    puller.handle_bytes(now, command.id, Bytes{1});
+    drawn.change();
+    server.set_snapshot(drawn.writer.commit());
+    puller.pull(now, parent, where, newest());
+    if (trickles)
+      puller.handle_deadline(now += 10s);
+    else
+      puller.handle_bytes(now, command.id, Bytes(100, 0xA5));
+    EXPECT_EQ(event().kind, PullEvent::Kind::failed) << trickles;
+    EXPECT_FALSE(puller.is_pulling());
+  }
+}
+
 TEST_F(SsaData, GarbageEndsEitherSide) {
   Rng rng(3);
   for (int round = 0; round < 200; ++round) {
@@ -234,6 +254,12 @@ TEST_F(SsaData, WhoOnlyConnectsDoesNotDisplaceAChild) {
     EXPECT_EQ(has_room, i == 0) << "children that have pulled keep their places";
     if (has_room) server.handle_bytes(now, last, emit(Pull{key, child, {}}));
   }
+}
+
+TEST_F(SsaData, ConnectionsWithoutAPullHaveABoundOfTheirOwn) {
+  DataServer bounded({.key = key, .streams_max = 100, .strangers_max = 3});
+  for (StreamId id = 2; id < 40; id += 2) ASSERT_TRUE(bounded.handle_accepted(now, 1, id, {}));
+  EXPECT_EQ(bounded.streams(), 3U);
 }
 
 TEST_F(SsaData, ASlowChildGetsTheVersionThatItBeganWith) {

@@ -531,6 +531,54 @@ TEST(SsaNode, OutputsAreBounded) {
   EXPECT_EQ(b.node.state(), NodeState::connected);
 }
 
+TEST(SsaNode, SaysOfNoVersionThatItIsTheNewestWhileAnyNodeAboveCannot) {
+  NodeBench b;
+  const auto heartbeat = [&](Epoch has) {
+    b.receive(child_lid, request_of<Method::get>(b.hookup_of(child_lid).set(SsaHookup::epoch, wire_of(has))));
+    return epoch_of(body_of<SsaHookup>(b.drain().back().mad).get(SsaHookup::epoch));
+  };
+  b.connect(false);
+  b.drain();
+  b.receive(child_lid, request_of<Method::set>(b.hookup_of(child_lid)));
+  EXPECT_TRUE(b.node.is_current());
+  EXPECT_EQ(heartbeat(b.parent_epoch), b.parent_epoch);
+
+  const Epoch own = b.parent_epoch;
+  b.until(Method::get, parent_lid);
+  b.parent_epoch = {};  // the parent is not current
+  b.receive(parent_lid, b.hookup_answer(b.last, parent_lid));
+  b.drain();
+  EXPECT_FALSE(b.node.is_current());
+  EXPECT_EQ(b.node.state(), NodeState::connected);
+  EXPECT_EQ(heartbeat(own), Epoch{});
+  EXPECT_EQ(heartbeat({1, 4}), own) << "an older version is replaced all the same";
+
+  b.parent_epoch = own;
+  b.until(Method::get, parent_lid);
+  b.receive(parent_lid, b.hookup_answer(b.last, parent_lid));
+  b.drain();
+  EXPECT_TRUE(b.node.is_current());
+  EXPECT_EQ(heartbeat(own), own);
+
+  b.node.handle_parent_lost(b.now, gid_of(parent_lid));
+  b.drain();
+  EXPECT_FALSE(b.node.is_current());
+  EXPECT_EQ(heartbeat(own), Epoch{});
+}
+
+TEST(SsaNode, ARootIsCurrentAsLongAsItsDriverSaysSo) {
+  NodeOptions options = NodeBench::defaults();
+  options.is_root = true;
+  options.roles = roles::core;
+  NodeBench b(options);
+  b.node.start(b.now, at(own_lid));
+  EXPECT_FALSE(b.node.is_current());
+  b.node.handle_database(b.now, {1, 1});
+  EXPECT_TRUE(b.node.is_current());
+  b.node.set_root_current(false);
+  EXPECT_FALSE(b.node.is_current());
+}
+
 }  // namespace
 }  // namespace node_test
 }  // namespace parley::ssa
