@@ -69,6 +69,22 @@ class SsaAcm(FabricTest):
     def due(self, source, destination):
         return as_acme(self.table[str(self.hosts[source]["lid"]), str(self.hosts[destination]["lid"])])
 
+    def test_a_consumer_of_the_tree_answers_too_and_goes_on_without_its_parent(self):
+        self.socket = f"{self.directory}/acm.sock"
+        daemons = {}
+        for host, role, *options in ((0, "core"), (2, "access"), (4, "consumer", "--acm", self.socket)):
+            daemons[host] = self.start("ssad", "--role", role, "--transport", f"ibsim:{self.name}/H{host:05d}", "--control", self.path(f"c{host}"),
+                                       "--heartbeat", "500ms", *options)
+        daemons[4].wait_for("database")
+        some = ",".join(map(str, self.lids))
+        for _ in range(2):
+            self.wait_until("the service", lambda: os.path.exists(self.socket))
+            found = acme_paths(self.acme("-f", "l", "-s", f"[{some}]", "-d", f"[{some}]"))
+            self.assertEqual({pair: as_acme(self.table[pair]) for pair in found}, found)
+            self.assertEqual(len(found), len(self.lids) ** 2)
+            daemons[2].kill()
+            daemons[0].kill()
+
     def test_each_path_is_that_of_saquery(self):
         addresses = self.path("hosts", "".join(f"192.0.2.{i} {self.gid(name)}\n" for i, name in enumerate(sorted(self.hosts))).encode())
         acm, serving = self.serve_acm("--addresses", addresses)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/rping/session.hpp"
 
-#include <sys/resource.h>
-
 #include <csignal>
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "drivers/open_files.hpp"
 #include "parley/rdma_host.hpp"
 #include "tools/pcap/capture.hpp"
 #include "tools/report.hpp"
@@ -46,18 +45,6 @@ StopSignals::~StopSignals() {
 }
 
 bool StopSignals::requested() { return stop_requested != 0; }
-
-namespace {
-
-/// The usual soft limit of 1024 exists for select(), which nothing here uses.
-void raise_open_files() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
-  files.rlim_cur = files.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &files);
-}
-
-}  // namespace
 
 Session::Session() = default;
 Session::~Session() = default;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley ssa acm`: answers programs that ask ibacm, from the subnet's tables.
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <fstream>
 #include <random>
 
 #include <fmt/format.h>
@@ -13,10 +10,11 @@
 #include "base/json_text.hpp"
 #include "base/rng.hpp"
 #include "base/text.hpp"
-#include "drivers/secure_env.hpp"
+#include "drivers/open_files.hpp"
 #include "drivers/ssa/acm_sa.hpp"
 #include "drivers/ssa/acm_service.hpp"
 #include "tools/rping/session.hpp"
+#include "tools/ssa/acm.hpp"
 #include "tools/ssa/ssa.hpp"
 #include "tools/ssa/tables.hpp"
 
@@ -28,7 +26,6 @@ using ssa::acm::Addresses;
 using ssa::acm::Counter;
 using ssa_driver::AcmService;
 
-constexpr std::size_t address_file_octets_max = 128 << 20;
 constexpr Duration signals_noticed_within = std::chrono::milliseconds(100);
 
 struct AcmArgs {
@@ -40,75 +37,11 @@ struct AcmArgs {
   AcmArgs() { mad.window = 32; }
 };
 
-std::string from_environment(const char* variable, const char* otherwise) {
-  const char* const value = secure_env(variable);
-  return value != nullptr && *value != 0 ? value : otherwise;
-}
-
-std::string librdmacms_socket() {
-  return from_environment("PARLEY_ACM_LIBRDMACM_SOCKET", ssa_driver::librdmacm_socket);
-}
-
 /// The path of the option, the environment, or the one that the programs have built in.
 void choose_places(AcmArgs& args) {
   ssa_driver::AcmServiceOptions& service = args.service;
-  if (service.sockets.empty() && !service.port)
-    service.sockets.push_back(from_environment("PARLEY_ACM_SOCKET", ssa_driver::acme_socket));
+  if (service.sockets.empty() && !service.port) service.sockets.push_back(acmes_socket());
   if (args.librdmacm) service.sockets.push_back(librdmacms_socket());
-}
-
-/// Why librdmacm would be answered without --librdmacm; empty: it is not.
-std::string hidden_librdmacm(const AcmArgs& args) {
-  const auto wrong = [](const std::string& link, const std::string& place) {
-    if (!ssa_driver::is_link_to(link, place)) return std::string();
-    return fmt::format(
-        "{}: {} is a symbolic link to it, as ibacm leaves it, so that librdmacm would use it: remove the "
-        "link, or use --librdmacm",
-        place, link);
-  };
-  if (args.librdmacm) return {};
-  std::string out;
-  for (const std::string& path : args.service.sockets)
-    if (out.empty()) out = wrong(librdmacms_socket(), path);
-  for (const std::string& path : args.service.port_files)
-    if (out.empty()) out = wrong(ssa_driver::librdmacm_port_file, path);
-  return out;
-}
-
-/// As many open files as the clients need, if the system allows it.
-void raise_file_limit(std::size_t clients) {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = std::max(files.rlim_cur, std::min<rlim_t>(files.rlim_max, 2 * clients));
-  (void)::setrlimit(RLIMIT_NOFILE, &files);
-}
-
-Or<std::string> read_address_file(const std::string& path) {
-  constexpr std::size_t chunk = 1 << 20;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  while (file && text.size() <= address_file_octets_max) {
-    const std::size_t had = text.size();
-    text.resize(had + chunk);
-    file.read(text.data() + had, chunk);
-    text.resize(had + static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.is_open() || (!file.eof() && text.size() <= address_file_octets_max))
-    return command_error(Exit::environment, fmt::format("'{}' cannot be read", path));
-  if (text.size() > address_file_octets_max)
-    return command_error(Exit::environment,
-                         fmt::format("'{}' has more than {} MiB", path, address_file_octets_max >> 20));
-  return text;
-}
-
-Or<Addresses> read_addresses(const std::string& path) {
-  Addresses out;
-  if (path.empty()) return out;
-  const auto text = read_address_file(path);
-  if (!text) return tl::unexpected(text.error());
-  if (const auto added = out.add_file(*text); !added)
-    return command_error(Exit::environment, fmt::format("{}: {}", path, added.error().sentence()));
-  return out;
 }
 
 /// The descriptions of channel adapters, for their first port with a LID.
@@ -290,8 +223,9 @@ class AcmCommand {
 
 int run_acm(AcmArgs& args, Output& out) {
   choose_places(args);
-  if (const std::string wrong = hidden_librdmacm(args); !wrong.empty()) return out.error(Exit::environment, wrong);
-  raise_file_limit(args.service.clients_max);
+  if (const std::string wrong = args.librdmacm ? std::string() : hidden_librdmacm(args.service); !wrong.empty())
+    return out.error(Exit::environment, wrong);
+  raise_open_files();
   auto addresses = read_addresses(args.addresses);
   if (!addresses) return out.error(addresses.error().exit, addresses.error().text);
   auto session = MadSession::open(args.mad, out);

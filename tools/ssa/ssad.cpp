@@ -21,6 +21,7 @@
 #include "drivers/ssa/control.hpp"
 #include "drivers/ssa/daemon.hpp"
 #include "tools/rping/session.hpp"
+#include "tools/ssa/node_acm.hpp"
 #include "tools/ssa/nodes.hpp"
 #include "tools/ssa/report.hpp"
 #include "tools/ssa/ssa.hpp"
@@ -31,6 +32,7 @@ namespace {
 
 struct SsadArgs {
   ssa_driver::DaemonOptions daemon;
+  NodeAcmOptions acm;
   std::string transport, role, nodes, key_file, listen = "127.0.0.1:0", control;
 };
 
@@ -119,7 +121,7 @@ void wait_for(const ssa_driver::Daemon& daemon, const ssa_driver::ControlServer&
   static_cast<void>(::ppoll(polls.data(), polls.size(), &patience, nullptr));
 }
 
-int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output& out) {
+int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, NodeAcm* acm, Output& out) {
   std::string survey_error;
   std::size_t unknown_sls = 0;
   while (!StopSignals::requested()) {
@@ -137,6 +139,9 @@ int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, Output
                              counted(n, "partition")));
     }
     if (!more) return out.error(Exit::environment, more.error().message());
+    if (acm != nullptr)
+      if (const auto followed = acm->follow(daemon); !followed)
+        return out.error(followed.error().exit, followed.error().text);
     if (!*more) wait_for(daemon, control);
   }
   daemon.leave();
@@ -176,6 +181,12 @@ int run_ssad(SsadArgs& args, Output& out) {
       args.control, [&](std::string_view question) { return emit(answer_question(question, **daemon, clock_now())); });
   if (!control)
     return out.error(Exit::environment, fmt::format("--control {}: {}", args.control, control.error().message()));
+  std::unique_ptr<NodeAcm> acm;
+  if (!args.acm.sockets.empty()) {
+    auto service = NodeAcm::open(args.acm);
+    if (!service) return out.error(service.error().exit, service.error().text);
+    acm = std::move(*service);
+  }
   const std::string gid = gid_text((*daemon)->local().gid), where = (*daemon)->server().listening()->to_string();
   out.text(fmt::format("{}  {}, data at {}, control at {}", gid, roles_text(args.daemon.roles), where, args.control));
   out.object({{"event", "listening"},
@@ -183,7 +194,7 @@ int run_ssad(SsadArgs& args, Output& out) {
               {"roles", roles_text(args.daemon.roles)},
               {"data", where},
               {"control", args.control}});
-  return serve(**daemon, **control, out);
+  return serve(**daemon, **control, acm.get(), out);
 }
 
 std::string check_args(const SsadArgs& args) {
@@ -191,6 +202,9 @@ std::string check_args(const SsadArgs& args) {
   if (args.daemon.heartbeat < std::chrono::milliseconds(50) || args.daemon.heartbeat > std::chrono::minutes(1))
     return "--heartbeat: 50ms to 1m";
   if (args.daemon.collect_every < std::chrono::milliseconds(100)) return "--collect-every: at least 100ms";
+  if (args.acm.sockets.size() > ssa_driver::acm_sockets_max)
+    return fmt::format("--acm: at most {} are possible", ssa_driver::acm_sockets_max);
+  if (!args.acm.addresses.empty() && args.acm.sockets.empty()) return "--addresses needs --acm";
   if (args.daemon.tree.size() > 32) return "--tree: at most 32 octets";
   return {};
 }
@@ -212,6 +226,13 @@ void add_options(Command sub, SsadArgs& args) {
       .check([](const std::string& text) { return mad_driver::check_where(text); });
   sub.option("--listen", args.listen, "Take data connections here; port 0: any").type("ADDRESS[:PORT]").shows_default();
   add_control_option(sub, args.control);
+  sub.option("--acm", args.acm.sockets,
+             "Also answer ib_acme and others at this Unix socket, as `parley ssa acm` does; several are possible")
+      .type("PATH")
+      .repeatable();
+  sub.option("--addresses", args.acm.addresses,
+             "With --acm: names and IP addresses of ports: lines with an address and a GID, as in ibacm_hosts.data")
+      .type("FILE");
   sub.option("--key-file", args.key_file,
              "File with the SSA_Key of the whole tree, in hexadecimal digits; its mode must be 0600. Default: 0")
       .type("FILE");
