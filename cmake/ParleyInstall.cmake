@@ -64,6 +64,7 @@ endfunction()
 
 # libparley.a: one object with the same functions, to which the same names are visible as in libparley.so.
 function(parley_c_archive objects map)
+  find_program(PARLEY_BFD NAMES ld.bfd ld REQUIRED)  # lld has no --force-group-allocation
   set(work ${PROJECT_BINARY_DIR}/generated/libparley)
   set(archive ${PROJECT_BINARY_DIR}/lib/libparley.a)
   file(GENERATE OUTPUT ${work}.objects CONTENT "$<JOIN:$<FILTER:${objects};$<TARGET_OBJECTS:parley_c>,INCLUDE,\\.o$>,\n>\n")
@@ -72,7 +73,7 @@ function(parley_c_archive objects map)
   string(REPLACE ";" "\n" names "${names}")
   file(GENERATE OUTPUT ${work}.names CONTENT "${names}\n")
   add_custom_command(OUTPUT ${archive} DEPENDS parley_c ${work}.objects ${work}.names VERBATIM
-    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${work}.o @${work}.objects
+    COMMAND ${PARLEY_BFD} -r --force-group-allocation -o ${work}.o @${work}.objects
     COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${work}.names ${work}.o
     COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
     COMMAND ${CMAKE_AR} rcsD ${archive} ${work}.o

@@ -130,7 +130,7 @@ bool crc_path_available(CrcPath path) {
     case CrcPath::automatic:
     case CrcPath::portable: return true;
     case CrcPath::sse42: return crc_kernels::sse42_built && cpu_has_sse42();
-    case CrcPath::isal: return crc_kernels::isal_built;
+    case CrcPath::isal: return crc_kernels::isal_is_there();
     case CrcPath::vpclmul: return crc_kernels::vpclmul_built && cpu_has_vpclmul();
   }
   return false;

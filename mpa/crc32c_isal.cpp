@@ -9,7 +9,10 @@ namespace parley::mpa::crc_kernels {
 
 #ifdef PARLEY_HAVE_ISAL
 
-const bool isal_built = true;
+/// Defined where isa-l is opened on use (drivers/libraries/libisal.cpp); null where it is linked.
+extern "C" __attribute__((weak)) bool parley_opens_isal();
+
+bool isal_is_there() { return parley_opens_isal == nullptr || parley_opens_isal(); }
 
 std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
   // crc32_iscsi does not invert its start value or its result, so both are the running value of crc32c.hpp.
@@ -27,7 +30,7 @@ std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size
 
 #else
 
-const bool isal_built = false;
+bool isal_is_there() { return false; }
 
 std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size) { return portable(state, in, size); }
 

@@ -31,8 +31,8 @@ extern const bool vpclmul_built;
 std::uint32_t vpclmul(std::uint32_t state, const std::uint8_t* in, std::size_t size);
 std::uint32_t vpclmul_copy(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in, std::size_t size);
 
-/// isa-l, which chooses among its own kernels at run time. False if the program was built without it.
-extern const bool isal_built;
+/// isa-l, which chooses among its own kernels at run time. False if the program was built without it, or cannot open it.
+bool isal_is_there();
 std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size);
 
 }  // namespace parley::mpa::crc_kernels

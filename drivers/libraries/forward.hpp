@@ -3,6 +3,8 @@
 // Parley calls is defined here under its own name, not visible outside, and calls the real one.
 #pragma once
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -12,9 +14,12 @@
 namespace parley::libraries {
 
 /// What is said where a call has failed with ELIBACC.
-inline constexpr std::string_view no_libibverbs = "libibverbs.so.1 cannot be opened (Debian: libibverbs1)";
-inline constexpr std::string_view no_librdmacm = "librdmacm.so.1 cannot be opened (Debian: librdmacm1)";
-inline constexpr std::string_view no_libibumad = "libibumad.so.3 cannot be opened (Debian: libibumad3)";
+inline constexpr std::string_view no_libibverbs =
+    "libibverbs.so.1 cannot be opened, or lacks a function (Debian: libibverbs1)";
+inline constexpr std::string_view no_librdmacm =
+    "librdmacm.so.1 cannot be opened, or lacks a function (Debian: librdmacm1)";
+inline constexpr std::string_view no_libibumad =
+    "libibumad.so.3 cannot be opened, or lacks a function (Debian: libibumad3)";
 
 /// The versions of the binary interfaces that the calls are written for.
 inline constexpr char libibverbs[] = "libibverbs.so.1", librdmacm[] = "librdmacm.so.1", libibumad[] = "libibumad.so.3",
@@ -32,6 +37,13 @@ class Library {
     void* const library = handle();
     return library == nullptr ? nullptr : ::dlsym(library, function);
   }
+  /// An errno for a function that is not found.
+  static int why() {
+    const int probe = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (probe < 0) return errno;  // no library can be opened without a descriptor
+    ::close(probe);
+    return ELIBACC;
+  }
 
  private:
   void* handle() {
@@ -48,20 +60,20 @@ class Library {
 template <class Function>
 class Forward;
 
-/// One function of a library. Without it, a call fails with ELIBACC: a null pointer or -1.
+/// One function of a library. Without it, a call fails with ELIBACC, or EMFILE if no descriptor is left: a null pointer or -1.
 template <class R, class... A>
 class Forward<R(A...)> {
  public:
   constexpr Forward(Library& library, const char* name) : library_(library), name_(name) {}
 
   R operator()(A... arguments) {
-    auto* at = at_.load(std::memory_order_relaxed);
+    auto* at = at_.load(std::memory_order_acquire);
     if (at == nullptr) {
       at = reinterpret_cast<R (*)(A...)>(library_.find(name_));
-      at_.store(at, std::memory_order_relaxed);
+      at_.store(at, std::memory_order_release);
     }
     if (at != nullptr) return at(arguments...);
-    errno = ELIBACC;
+    errno = Library::why();
     if constexpr (std::is_pointer_v<R>) return nullptr;
     if constexpr (std::is_integral_v<R>) return static_cast<R>(-1);
   }

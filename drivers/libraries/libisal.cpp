@@ -20,6 +20,8 @@ Function* found(const char* name) {
 
 #define PARLEY_HIDDEN extern "C" __attribute__((visibility("hidden")))
 
+PARLEY_HIDDEN bool parley_opens_isal() { return library.find("crc32_iscsi") != nullptr; }
+
 PARLEY_HIDDEN unsigned int crc32_iscsi(unsigned char* in, int size, unsigned int before) {
   static auto* const real = found<decltype(crc32_iscsi)>("crc32_iscsi");
   return real != nullptr ? real(in, size, before)

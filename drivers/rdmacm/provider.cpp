@@ -35,6 +35,8 @@ Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
   provider->channel_ = rdma_create_event_channel();
   if (provider->channel_ == nullptr) {
     if (errno == ELIBACC) return fail(Errc::unsupported, libraries::no_librdmacm);
+    if (errno == EMFILE || errno == ENFILE)
+      return fail(Errc::no_space, "no file descriptor is available; raise the limit of open files (ulimit -n)");
     if (errno == EACCES || errno == EPERM)
       return fail(Errc::not_permitted, "/dev/infiniband/rdma_cm may not be opened by this user");
     return fail(

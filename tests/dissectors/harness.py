@@ -165,7 +165,11 @@ class Tshark:
             if len(self.servers) == SERVERS:
                 self.servers.pop(next(iter(self.servers))).end()
             server = Server(self.command(*arguments, preload=(self.folder / pathlib.Path(FORK).name,)), self.folder)
-        done = server.run(timeout, whole=not self.whole)
+        try:
+            done = server.run(timeout, whole=not self.whole)
+        except BaseException:
+            server.end()
+            raise
         self.whole = True
         if server.waits:
             self.servers[key] = server

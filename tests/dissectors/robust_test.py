@@ -148,7 +148,10 @@ class Robust(unittest.TestCase):
     def read(self, path, options):
         """What is wrong, in words."""
         if "-q" in options or path.stat().st_size < LITTLE:
-            done = self.tshark.run("-n", "-r", path, *NOT_OURS, *options)
+            try:
+                done = self.tshark.run("-n", "-r", path, *NOT_OURS, *options)
+            except subprocess.TimeoutExpired:
+                return f"no end after {harness.LIMIT} s"
             found = "\n".join(itertools.islice((line for line in done.stdout.split("\n") if WRONG.search(line)), 3))
             return complaint(done.returncode, found, done.stderr)
         return self.read_much(path, options)

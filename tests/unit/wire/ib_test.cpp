@@ -230,6 +230,7 @@ TEST(WireIb, Crc32IsTheSameInOnePieceAndInMany) {
       in_many = crc32(in_many, whole.subspan(at, std::min<std::size_t>(13, size - at)));
     EXPECT_EQ(crc32(0, whole), in_many) << size;
     EXPECT_EQ(crc32(crc32(0, whole.first(size / 3)), whole.subspan(size / 3)), in_many) << size;
+    EXPECT_EQ(crc32_portable(0, whole), in_many) << size;
   }
 }
 
