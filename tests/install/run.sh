@@ -207,6 +207,7 @@ without() {
     shift
   done
   shift
+  # shellcheck disable=SC2016
   unshare -m sh -c 'while [ "$1" != -- ]; do mount --bind /dev/null "$1" || exit 99; shift; done; shift; exec "$@"' - "${hidden[@]}" -- "$@"
 }
 
