@@ -21,6 +21,7 @@ std::string case_xml(const JunitCase& c) {
     xml += fmt::format("      <failure type=\"violation\" message=\"{}\">{}</failure>\n", xml_escape(first_line),
                        xml_escape(c.failure));
   }
+  if (!c.error.empty()) xml += fmt::format("      <error message=\"{}\"/>\n", xml_escape(c.error));
   if (!c.skipped.empty()) xml += fmt::format("      <skipped message=\"{}\"/>\n", xml_escape(c.skipped));
   if (!c.output.empty()) xml += fmt::format("      <system-out>{}</system-out>\n", xml_escape(c.output));
   return xml + "    </testcase>\n";
@@ -35,24 +36,26 @@ std::string properties_xml(const std::vector<std::pair<std::string, std::string>
 }
 
 struct Totals {
-  std::size_t tests = 0, failures = 0, skipped = 0;
+  std::size_t tests = 0, failures = 0, errors = 0, skipped = 0;
   std::uint64_t time_us = 0;
   void add(const Totals& more) {
     tests += more.tests;
     failures += more.failures;
+    errors += more.errors;
     skipped += more.skipped;
     time_us += more.time_us;
   }
   std::string attributes(std::string_view name) const {
-    return fmt::format("name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
-                       xml_escape(name), tests, failures, skipped,
+    return fmt::format("name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
+                       xml_escape(name), tests, failures, errors, skipped,
                        decimal_seconds(std::chrono::microseconds(time_us), 6));
   }
 };
 
 Totals totals_of(const std::vector<JunitCase>& cases) {
   Totals t;
-  for (const JunitCase& c : cases) t.add({1, c.failure.empty() ? 0U : 1U, c.skipped.empty() ? 0U : 1U, c.time_us});
+  for (const JunitCase& c : cases)
+    t.add({1, c.failure.empty() ? 0U : 1U, c.error.empty() ? 0U : 1U, c.skipped.empty() ? 0U : 1U, c.time_us});
   return t;
 }
 

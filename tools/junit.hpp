@@ -16,6 +16,7 @@ struct JunitCase {
   std::string file;
   std::uint64_t time_us = 0;
   std::string failure;  ///< the first line is the message, the whole is the text; empty if the case passed
+  std::string error;    ///< why the case has no result; empty if it has one
   std::string skipped;  ///< why; empty if the case was run
   std::string output;   ///< system-out; may be empty
 };

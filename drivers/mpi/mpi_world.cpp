@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "drivers/secure_env.hpp"
 
@@ -36,18 +38,26 @@ constexpr const char* mpich_libraries[] = {"libmpich.so.12", "libmpi.so.12", nul
 constexpr Interface open_mpi{open_mpi_libraries, -1, 0};
 constexpr Interface mpich{mpich_libraries, -2, 2};
 
-bool several(const char* size) {
+/// The number of ranks that a launcher's variable names; 0 if it is not set.
+unsigned ranks_of(const char* size) {
   const std::string_view text = size == nullptr ? "" : size;
   unsigned ranks = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  return error == std::errc{} && end == text.data() + text.size() && ranks > 1;
+  return error == std::errc{} && end == text.data() + text.size() ? ranks : 0;
 }
+unsigned launched(Launcher launcher) {
+  return ranks_of(secure_env(launcher == Launcher::open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE"));
+}
+
+/// Messages that are received at once. A rank has fewer under way, so each rank's can be among them.
+constexpr std::size_t coming_max = 65'536;
 
 }  // namespace
 
 struct Functions {
   Interface interface;
   void* library = nullptr;
+  const char* name = nullptr;  ///< of the library
   Handle world = 0, byte = 0, errors_return = 0;
   int (*init_thread)(int*, char***, int, int*) = nullptr;
   int (*finalize)() = nullptr;
@@ -58,7 +68,7 @@ struct Functions {
   int (*test)(void*, int*, Status*) = nullptr;
   int (*iprobe)(int, int, Handle, int*, Status*) = nullptr;
   int (*get_count)(const Status*, Handle, int*) = nullptr;
-  int (*recv)(void*, int, Handle, int, int, Handle, Status*) = nullptr;
+  int (*irecv)(void*, int, Handle, int, int, Handle, void*) = nullptr;
 };
 
 namespace {
@@ -86,7 +96,7 @@ bool find_functions(Functions& f) {
          find(f.library, "MPI_Comm_rank", f.comm_rank) && find(f.library, "MPI_Comm_size", f.comm_size) &&
          find(f.library, "MPI_Comm_set_errhandler", f.comm_set_errhandler) && find(f.library, "MPI_Isend", f.isend) &&
          find(f.library, "MPI_Test", f.test) && find(f.library, "MPI_Iprobe", f.iprobe) &&
-         find(f.library, "MPI_Get_count", f.get_count) && find(f.library, "MPI_Recv", f.recv);
+         find(f.library, "MPI_Get_count", f.get_count) && find(f.library, "MPI_Irecv", f.irecv);
 }
 
 tl::expected<std::unique_ptr<Functions>, std::string> load(Launcher launcher) {
@@ -96,6 +106,7 @@ tl::expected<std::unique_ptr<Functions>, std::string> load(Launcher launcher) {
   for (const char* const* name = functions->interface.libraries; *name != nullptr; ++name) {
     // Open MPI loads its components, which expect its symbols among the global ones. Never unloaded: MPI cannot start twice.
     functions->library = ::dlopen(*name, RTLD_NOW | RTLD_GLOBAL);
+    functions->name = *name;
     if (functions->library != nullptr) break;
     if (trouble.empty()) trouble = ::dlerror();
   }
@@ -110,12 +121,17 @@ tl::expected<std::unique_ptr<Functions>, std::string> load(Launcher launcher) {
 }  // namespace
 
 Launcher launcher() {
-  if (several(secure_env("OMPI_COMM_WORLD_SIZE"))) return Launcher::open_mpi;
-  return several(secure_env("PMI_SIZE")) ? Launcher::mpich : Launcher::none;
+  for (const Launcher each : {Launcher::open_mpi, Launcher::mpich})
+    if (launched(each) > 1) return each;
+  return Launcher::none;
 }
 
 World::World(std::unique_ptr<Functions> functions) : functions_(std::move(functions)) {}
-World::~World() = default;
+World::~World() {
+  // MPI may still use the octets of messages under way: they stay until the process ends.
+  for (std::list<Pending>* each : {&sent_, &coming_})
+    if (!each->empty()) (void)new std::list<Pending>(std::move(*each));
+}
 
 tl::expected<std::unique_ptr<World>, std::string> World::join(Launcher launcher) {
   auto functions = load(launcher);
@@ -128,42 +144,92 @@ tl::expected<std::unique_ptr<World>, std::string> World::join(Launcher launcher)
   f.comm_set_errhandler(f.world, f.errors_return);
   if (f.comm_rank(f.world, &rank) != success || f.comm_size(f.world, &size) != success || rank < 0 || size <= rank)
     return tl::unexpected(std::string("MPI does not tell this process's rank"));
+  if (const unsigned wanted = launched(launcher); static_cast<unsigned>(size) != wanted)
+    return tl::unexpected("mpirun started " + std::to_string(wanted) + " ranks, and MPI's library " + f.name +
+                          " sees " + std::to_string(size) + ": it belongs to another mpirun");
   world->rank_ = static_cast<std::uint32_t>(rank);
   world->size_ = static_cast<std::uint32_t>(size);
+  world->sending_to_.resize(world->size_);
   return world;
 }
 
-bool World::send(std::uint32_t rank, Bytes octets) {
+void World::test(Pending& pending) {
+  int done = 0;
+  Status status{};
+  pending.failed = functions_->test(&pending.request, &done, &status) != success;
+  pending.done = pending.failed || done != 0;
+}
+
+void World::send(std::uint32_t rank, Bytes octets) {
   const Functions& f = *functions_;
-  if (octets.size() > INT_MAX) return false;
-  Sent& sent = sent_.emplace_back(Sent{0, std::move(octets)});
-  if (f.isend(sent.octets.data(), static_cast<int>(sent.octets.size()), f.byte, static_cast<int>(rank), tag, f.world,
-              &sent.request) == success)
-    return true;
+  Pending& sent = sent_.emplace_back();
+  sent.rank = rank;
+  sent.octets = std::move(octets);
+  if (sent.octets.size() <= INT_MAX && f.isend(sent.octets.data(), static_cast<int>(sent.octets.size()), f.byte,
+                                               static_cast<int>(rank), tag, f.world, &sent.request) == success) {
+    ++sending_to_[rank];
+    return;
+  }
   sent_.pop_back();
+  failed_.push_back(rank);
+}
+
+bool World::start_receiving(std::size_t max) {
+  const Functions& f = *functions_;
+  int there = 0, count = 0;
+  Status status{};
+  if (coming_.size() >= coming_max) return false;
+  if (f.iprobe(f.interface.any_source, tag, f.world, &there, &status) != success || there == 0) return false;
+  const int source = status.words[f.interface.source_word];
+  if (f.get_count(&status, f.byte, &count) != success || count < 0 || source < 0 ||
+      static_cast<std::uint32_t>(source) >= size_)
+    return false;
+  // MPI_Recv would wait for the rest of a long message, and its sender may have stopped.
+  Pending& coming = coming_.emplace_back();
+  coming.rank = static_cast<std::uint32_t>(source);
+  coming.too_long = static_cast<std::size_t>(count) > max;
+  if (coming.too_long) count = 0;
+  coming.octets.resize(static_cast<std::size_t>(count));
+  if (f.irecv(coming.octets.data(), count, f.byte, source, tag, f.world, &coming.request) == success) return true;
+  coming_.pop_back();
+  failed_.push_back(static_cast<std::uint32_t>(source));
   return false;
 }
 
 std::optional<World::Received> World::receive(std::size_t max) {
-  const Functions& f = *functions_;
-  int there = 0, count = 0;
-  Status status{};
-  if (f.iprobe(f.interface.any_source, tag, f.world, &there, &status) != success || there == 0) return std::nullopt;
-  const int source = status.words[f.interface.source_word];
-  if (f.get_count(&status, f.byte, &count) != success || count < 0 || source < 0) return std::nullopt;
-  Received received{static_cast<std::uint32_t>(source), Bytes(static_cast<std::size_t>(count))};
-  if (f.recv(received.octets.data(), count, f.byte, source, tag, f.world, &status) != success) return std::nullopt;
-  if (received.octets.size() > max) received.octets.clear();
-  return received;
+  std::vector<std::uint32_t> unfinished;
+  for (bool more = true; more;) {
+    for (auto coming = coming_.begin(); coming != coming_.end();) {
+      if (!coming->done) test(*coming);
+      if (!coming->done || std::find(unfinished.begin(), unfinished.end(), coming->rank) != unfinished.end()) {
+        unfinished.push_back((coming++)->rank);
+        continue;
+      }
+      Received received{coming->rank, coming->too_long ? Bytes{} : std::move(coming->octets)};
+      const bool failed = coming->failed && !coming->too_long;  // MPI calls a message that was cut failed too
+      coming = coming_.erase(coming);
+      if (!failed) return received;
+      failed_.push_back(received.rank);
+    }
+    unfinished.clear();
+    more = start_receiving(max);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> World::next_failed() {
+  if (failed_.empty()) return std::nullopt;
+  const std::uint32_t last = failed_.back();
+  failed_.pop_back();
+  return last;
 }
 
 std::size_t World::sending() {
-  const Functions& f = *functions_;
   for (auto sent = sent_.begin(); sent != sent_.end();) {
-    int done = 0;
-    Status status{};
-    const bool failed = f.test(&sent->request, &done, &status) != success;
-    sent = failed || done != 0 ? sent_.erase(sent) : std::next(sent);
+    test(*sent);
+    if (sent->failed) failed_.push_back(sent->rank);
+    if (sent->done) --sending_to_[sent->rank];
+    sent = sent->done ? sent_.erase(sent) : std::next(sent);
   }
   return sent_.size();
 }

@@ -6,13 +6,14 @@
 //   MPICH      PMI_SIZE               libmpich.so.12, libmpi.so.12 (MPICH 3.1 to 4 and others of its common interface)
 //
 // Only the functions below are called, all from one thread. Messages are octets; nothing here waits for a peer, apart
-// from the start and the end.
+// from the start and the end: a peer may stop or die in the middle of a message.
 #pragma once
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -41,25 +42,37 @@ class World {
     std::uint32_t rank = 0;
     Bytes octets;
   };
-  /// Sends without waiting; messages to one rank arrive in order. False if MPI refuses it: the rank is lost.
-  bool send(std::uint32_t rank, Bytes octets);
-  /// A message that has arrived; nothing if there is none. A longer one than `max` octets becomes an empty one.
+  /// Sends without waiting; messages to one rank arrive in order.
+  void send(std::uint32_t rank, Bytes octets);
+  /// A message that has arrived whole; nothing if there is none. Messages of one rank come in order. A longer one than
+  /// `max` octets becomes an empty one.
   std::optional<Received> receive(std::size_t max);
-  /// Messages that MPI still holds.
+  /// A rank to or from which MPI could not carry a message: that message is lost.
+  std::optional<std::uint32_t> next_failed();
+  /// Messages that MPI still holds: to all ranks, and to one.
   std::size_t sending();
+  std::size_t sending_to(std::uint32_t rank) const { return sending_to_[rank]; }
   /// Ends MPI. All ranks must call it, and each waits for the others. Without it the process may only exit.
   void finish();
 
  private:
-  struct Sent {
+  /// A message under way. MPI uses its octets until then.
+  struct Pending {
     std::uint64_t request = 0;  ///< an MPI_Request of either library
+    std::uint32_t rank = 0;     ///< the other one
     Bytes octets;
+    bool too_long = false;  ///< to be received into nothing
+    bool done = false, failed = false;
   };
+  void test(Pending& pending);
+  bool start_receiving(std::size_t max);
   explicit World(std::unique_ptr<Functions> functions);
 
   std::unique_ptr<Functions> functions_;
   std::uint32_t rank_ = 0, size_ = 1;
-  std::list<Sent> sent_;
+  std::list<Pending> sent_, coming_;
+  std::vector<std::uint32_t> sending_to_;  ///< messages in sent_, by rank
+  std::vector<std::uint32_t> failed_;
 };
 
 }  // namespace parley::mpi

@@ -33,6 +33,11 @@ class HandOut {
  public:
   explicit HandOut(const HandOutOptions& options) : options_(options) {}
 
+  /// Changes the number of workers that will ask, and the window.
+  void set_workers(std::uint32_t workers, std::uint64_t window) {
+    options_.workers = workers;
+    options_.window = window;
+  }
   /// The next chunk for a worker. Nothing while the window is full, and after the last.
   std::optional<Chunk> next(std::uint32_t worker);
   /// The results of a chunk arrived; they took `took`. False if the chunk is not expected: another worker had it again

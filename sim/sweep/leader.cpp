@@ -11,8 +11,8 @@
 namespace parley::sim::ranks {
 namespace {
 
-constexpr std::uint32_t chunks_at_once = 2;  ///< of one rank
-/// Each rank may be this many chunks ahead of the first result that is missing.
+constexpr std::uint32_t chunks_at_once = 2;  ///< for each job of a rank
+/// Each job may be this many chunks ahead of the first result that is missing.
 constexpr std::uint64_t chunks_ahead = 4;
 
 HandOutOptions hand_out_options(const LeaderOptions& options) {
@@ -35,7 +35,7 @@ std::string Leader::name_of(std::uint32_t rank) const {
 }
 
 void Leader::receive(std::uint32_t rank, ConstBytes octets, Instant now) {
-  if (rank >= ranks_.size() || refusal_) return;
+  if (rank >= ranks_.size() || refusal_ || ranks_[rank].state == State::cut) return;
   Rank& from = ranks_[rank];
   auto message = decode_message(octets);
   const bool hello = message && std::holds_alternative<Hello>(*message);
@@ -62,6 +62,10 @@ void Leader::on(std::uint32_t rank, const Hello& hello) {
   if (from.state == State::awaited) --awaited_;
   from.state = State::working;
   from.host = hello.host.empty() ? "unnamed" : hello.host;
+  from.jobs = hello.jobs;
+  jobs_ += hello.jobs;
+  const std::uint32_t workers = std::max(jobs_, options_.ranks);
+  hand_out_.set_workers(workers, chunks_ahead * rank_chunk_max * workers);
   if (hello.build != options_.build) {
     refusal_ = fmt::format("{} runs {}, and rank 0 {}", name_of(rank), hello.build, options_.build);
     return;
@@ -76,22 +80,33 @@ void Leader::on(std::uint32_t rank, Results results) {
     results_.emplace(results.chunk.first, std::move(results.records));
 }
 
-void Leader::lose(std::uint32_t rank, Instant now) {
-  Rank& silent = ranks_[rank];
+void Leader::lose(std::uint32_t rank, State state, const std::string& why) {
+  Rank& lost = ranks_[rank];
   const std::uint64_t runs = hand_out_.lost(rank);
-  if (silent.state == State::awaited) --awaited_;
-  silent.state = State::lost;
-  silent.chunks = 0;
-  lost_any_ = true;
-  notes_.push_back(fmt::format("{} is lost: it was silent for {}; {}", name_of(rank),
-                               precise_duration_text(now - silent.heard),
+  if (lost.state == State::awaited) --awaited_;
+  lost.state = state;
+  lost.chunks = 0;
+  notes_.push_back(fmt::format("{} is lost: {}; {}", name_of(rank), why,
                                runs == 0 ? "it had no runs" : counted(runs, "run") + " will be repeated"));
+}
+
+bool Leader::lost_any() const { return !std::ranges::all_of(ranks_, there); }
+
+void Leader::stood_still(Instant now) {
+  for (Rank& rank : ranks_) rank.heard = now;
+}
+
+void Leader::cut(std::uint32_t rank) {
+  if (rank == 0 || rank >= ranks_.size() || refusal_ || ranks_[rank].state == State::cut) return;
+  lose(rank, State::cut, "MPI could not carry a message to or from it");
+  assign();
 }
 
 void Leader::tick(Instant now) {
   if (refusal_) return;
   for (std::uint32_t rank = 1; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].state != State::lost && now - ranks_[rank].heard >= options_.silence) lose(rank, now);
+    if (there(ranks_[rank]) && now - ranks_[rank].heard >= options_.silence)
+      lose(rank, State::lost, "it was silent for " + precise_duration_text(now - ranks_[rank].heard));
   assign();
 }
 
@@ -99,13 +114,13 @@ Instant Leader::deadline() const {
   Instant first = never;
   if (refusal_) return first;
   for (std::uint32_t rank = 1; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].state != State::lost) first = std::min(first, ranks_[rank].heard + options_.silence);
+    if (there(ranks_[rank])) first = std::min(first, ranks_[rank].heard + options_.silence);
   return first;
 }
 
 bool Leader::assign_to(std::uint32_t rank, std::uint32_t wanted) {
   if (awaited_ > 0 || refusal_) return false;
-  while (ranks_[rank].state == State::working && ranks_[rank].chunks < wanted) {
+  while (ranks_[rank].state == State::working && ranks_[rank].chunks < wanted * ranks_[rank].jobs) {
     const auto chunk = hand_out_.next(rank);
     starved_ = !chunk;
     if (!chunk) return false;

@@ -6,13 +6,15 @@
 // awaited | Hello of the same build    | working | Work
 //         | Hello of another build     |         | the whole sweep is refused
 //         | silent for `silence`       | lost    | a note
-// working | Results                    | working | its records in order; Assignments, two at a time
+// working | Results                    | working | its records in order; Assignments, two at a time for each job
 //         | silent for `silence`       | lost    | a note; its chunks are handed out again
 //         | Failure, a wrong message   |         | the whole sweep is refused
 // lost    | any message                | working | a note; results that came meanwhile count once
+// not cut | MPI lost a message         | cut     | a note; its chunks are handed out again
+// cut     | any message                | cut     | nothing
 //
 // No chunk is handed out before every rank has said Hello or is lost, so that a rank of another version is found before
-// the first run. Two chunks at a time: a rank has work while its results travel. Rank 0 itself is never lost.
+// the first run. Two chunks at a time: a thread of a rank has work while its results travel. Rank 0 itself is never lost.
 #pragma once
 #include <deque>
 #include <map>
@@ -50,6 +52,10 @@ class Leader {
   /// Finds the ranks that are silent. Call it when the time of deadline() has come.
   void tick(Instant now);
   Instant deadline() const;
+  /// Rank 0 itself stood still up to now, and received nothing: the silence of all ranks starts again.
+  void stood_still(Instant now);
+  /// MPI lost a message to or from a rank. Its chunks are handed out again, and it is not heard any more.
+  void cut(std::uint32_t rank);
 
   std::optional<Outgoing> next_message();
   /// The records of all positions, in order.
@@ -58,23 +64,25 @@ class Leader {
   std::optional<std::string> next_note();
   /// Why the sweep cannot be done by these ranks, in one line; the sweep is to end.
   const std::optional<std::string>& refusal() const { return refusal_; }
-  /// A rank is lost or was.
-  bool lost_any() const { return lost_any_; }
+  /// A rank is lost now.
+  bool lost_any() const;
 
  private:
-  enum class State : std::uint8_t { awaited, working, lost };
+  enum class State : std::uint8_t { awaited, working, lost, cut };
   struct Rank {
     State state = State::awaited;
     std::string host;
     Instant heard{};
     std::uint32_t chunks = 0;  ///< handed out, results missing
+    std::uint32_t jobs = 1;
   };
   std::string name_of(std::uint32_t rank) const;
   void send(std::uint32_t rank, const RankMessage& message) { out_.push_back({rank, encode_message(message)}); }
   void on(std::uint32_t rank, const Hello& hello);
   void on(std::uint32_t rank, Results results);
-  void lose(std::uint32_t rank, Instant now);
-  /// False if there is no chunk to hand out.
+  void lose(std::uint32_t rank, State state, const std::string& why);
+  static bool there(const Rank& rank) { return rank.state == State::awaited || rank.state == State::working; }
+  /// Up to `wanted` chunks for each of its jobs. False if there is no chunk to hand out.
   bool assign_to(std::uint32_t rank, std::uint32_t wanted);
   void assign();
 
@@ -82,6 +90,7 @@ class Leader {
   HandOut hand_out_;
   std::vector<Rank> ranks_;
   std::uint32_t awaited_;
+  std::uint32_t jobs_ = 0;  ///< of all ranks that said Hello
   std::uint32_t turn_ = 0;  ///< the rank that is asked first
   std::deque<Outgoing> out_;
   std::deque<std::string> notes_;
@@ -89,7 +98,6 @@ class Leader {
   std::uint64_t taken_ = 0;                              ///< the next position of next_record
   std::size_t taken_in_chunk_ = 0;
   std::optional<std::string> refusal_;
-  bool lost_any_ = false;
   bool starved_ = false;  ///< a rank got fewer chunks than it may have
 };
 

@@ -13,6 +13,11 @@
 
 namespace parley::sim {
 
+inline bool is_control(std::string_view text, std::size_t at) {
+  const auto octet = [text](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0x20; };
+  return octet(at) < 0x20 || octet(at) == 0x7F || (octet(at) == 0xC2 && octet(at + 1) >= 0x80 && octet(at + 1) < 0xA0);
+}
+
 class Packer {
  public:
   void number(std::uint64_t value) {
@@ -64,6 +69,13 @@ class Unpacker {
   std::string text(std::size_t max) {
     const ConstBytes found = octets(max);
     return {found.begin(), found.end()};
+  }
+  /// A text that can be printed in a line as it is: no control characters of ASCII or of Unicode (C1).
+  std::string line(std::size_t max) {
+    std::string found = text(max);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (is_control(found, i)) ok_ = false;
+    return found;
   }
   /// The length of a list. Each of its elements takes at least one octet, so a longer one is wrong.
   std::size_t length(std::size_t max) {

@@ -28,6 +28,7 @@ void pack(Packer& out, const Hello& m) {
   out.number(magic);
   out.text(std::string_view(m.build).substr(0, name_max));
   out.text(std::string_view(m.host).substr(0, name_max));
+  out.number(m.jobs);
 }
 void pack(Packer& out, const Work& m) {
   out.octets(m.sweep);
@@ -60,9 +61,10 @@ std::optional<RankMessage> unpack(Unpacker& in, std::uint64_t kind) {
     case 0: {
       if (in.number() != magic) return std::nullopt;
       Hello m;
-      m.build = in.text(name_max);
-      m.host = in.text(name_max);
-      return m;
+      m.build = in.line(name_max);
+      m.host = in.line(name_max);
+      m.jobs = static_cast<std::uint32_t>(in.number(rank_jobs_max));
+      return m.jobs > 0 ? std::optional<RankMessage>(std::move(m)) : std::nullopt;
     }
     case 1: {
       Work m;

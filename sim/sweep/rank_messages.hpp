@@ -15,13 +15,16 @@
 
 namespace parley::sim::ranks {
 
-/// Octets of one message, at most; and runs of one chunk. A message of results that would be longer is sent as a Failure.
+/// Octets of one message, at most; runs of one chunk; and threads of one rank. In place of results that would be longer
+/// a rank sends a Failure.
 inline constexpr std::size_t rank_message_max = 64 << 20;
 inline constexpr std::uint32_t rank_chunk_max = 64;
+inline constexpr std::uint32_t rank_jobs_max = 1024;
 
 struct Hello {
-  std::string build;  ///< must be rank 0's
-  std::string host;   ///< name of the machine, for notes
+  std::string build;       ///< must be rank 0's
+  std::string host;        ///< name of the machine, for notes
+  std::uint32_t jobs = 1;  ///< runs at once; 1 to rank_jobs_max
 };
 struct Work {
   Bytes sweep;

@@ -12,7 +12,13 @@ constexpr std::size_t text_max = 4096;  ///< octets of one text
 constexpr std::size_t violations_max = 100, pending_max = 100;
 constexpr std::size_t list_max = 10'000;  ///< members of groups, nodes and processes of XRC
 
-void pack_text(Packer& out, std::string_view text) { out.text(text.substr(0, text_max)); }
+/// In one line, as a record must be: a control character becomes a space.
+void pack_text(Packer& out, std::string_view text) {
+  std::string line(text.substr(0, text_max));
+  for (std::size_t i = 0; i < line.size(); ++i)
+    if (is_control(line, i)) line[i] = line[i] == '\xC2' ? '?' : ' ';
+  out.text(line);
+}
 
 void pack(Packer& out, const Violation& v) {
   pack_text(out, v.checker);
@@ -24,11 +30,11 @@ void pack(Packer& out, const Violation& v) {
 
 Violation unpack_violation(Unpacker& in) {
   Violation v;
-  v.checker = in.text(text_max);
+  v.checker = in.line(text_max);
   v.at = Instant(in.time());
-  v.connection = in.text(text_max);
-  v.text = in.text(text_max);
-  v.rule = in.text(text_max);
+  v.connection = in.line(text_max);
+  v.text = in.line(text_max);
+  v.rule = in.line(text_max);
   return v;
 }
 
@@ -45,7 +51,7 @@ void pack(Packer& out, const XrcOutcome& node) {
 
 XrcOutcome unpack_xrc(Unpacker& in) {
   XrcOutcome node;
-  node.label = in.text(text_max);
+  node.label = in.line(text_max);
   for (std::uint64_t* n : {&node.created, &node.destroyed, &node.reaped}) *n = in.number();
   for (std::size_t left = in.length(list_max); left > 0 && in.ok(); --left) {
     auto& process = node.processes.emplace_back();
@@ -65,7 +71,7 @@ void pack(Packer& out, const GroupOutcome& group) {
 
 GroupOutcome unpack_group(Unpacker& in) {
   GroupOutcome group;
-  group.label = in.text(text_max);
+  group.label = in.line(text_max);
   group.sends = in.flag();
   group.datagrams = in.number();
   group.octets = in.number();
@@ -142,9 +148,9 @@ std::optional<ReportRecord> decode_record(ConstBytes octets) {
   r.bounds.time = in.time();
   r.bounds.events = in.number();
   r.bounds.converge = in.time();
-  r.scenario = in.text(text_max);
+  r.scenario = in.line(text_max);
   unpack_list(in, r.violations, violations_max, [&in] { return unpack_violation(in); });
-  unpack_list(in, r.pending, pending_max, [&in] { return in.text(text_max); });
+  unpack_list(in, r.pending, pending_max, [&in] { return in.line(text_max); });
   unpack_list(in, r.groups, list_max, [&in] { return unpack_group(in); });
   unpack_list(in, r.xrc, list_max, [&in] { return unpack_xrc(in); });
   if (!in.at_end()) return std::nullopt;

@@ -12,7 +12,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::string_view magic = "parley results 1";
+constexpr std::string_view magic = results_magic;
 constexpr std::size_t sum_octets = 8;
 
 ConstBytes octets_of(std::string_view text) {
@@ -27,10 +27,38 @@ bool read_records(Unpacker& in, std::uint64_t runs_max, std::vector<ConstBytes>&
     const ConstBytes record = in.octets(report_record_max);
     if (!in.ok()) return false;
     if (record.empty()) return true;
-    if (records.size() == runs_max) return false;
+    if (records.size() == runs_max || record.size() < report_record_min) return false;
     records.push_back(record);
   }
   return false;
+}
+
+bool whole(ConstBytes file) {
+  return file.size() >= magic.size() + sum_octets &&
+         Reader(file.last(sum_octets)).be64() == fnv1a(file.first(file.size() - sum_octets));
+}
+
+/// What is wrong with the end of a shard of `runs` runs; empty if nothing is.
+std::string trouble_of_end(const ShardResults& results, std::uint64_t runs) {
+  const Sweep& sweep = results.sweep;
+  switch (results.end) {
+    case ShardEnd::complete:
+      return results.records.size() == runs ? "" : fmt::format("{} of {} runs are there", results.records.size(), runs);
+    case ShardEnd::time_budget:
+      return sweep.time_budget != Duration{} ? "" : "it ended by a time budget, and the sweep has none";
+    case ShardEnd::enough_failures: {
+      const auto failures = std::ranges::count_if(results.records, [](ConstBytes octets) {
+        const auto record = decode_record(octets);
+        return record && !record->report.passed();
+      });
+      return sweep.failures_max != 0 && static_cast<std::uint64_t>(failures) >= sweep.failures_max
+                 ? ""
+                 : fmt::format("it ended by --failures {} after {}", sweep.failures_max,
+                               counted(static_cast<std::uint64_t>(failures), "failure"));
+    }
+    case ShardEnd::interrupted: return "";
+  }
+  return "";
 }
 
 /// "1, 3"; the rest is counted.
@@ -80,8 +108,9 @@ Bytes ResultsWriter::end(ShardEnd how) {
 tl::expected<ShardResults, std::string> parse_results(ConstBytes file) {
   if (file.size() < magic.size() || !std::ranges::equal(file.first(magic.size()), octets_of(magic)))
     return wrong("is not a file of results ('parley sim explore --results' writes them)");
+  if (!whole(file)) return wrong("is cut off or damaged: its checksum is wrong");
   ShardResults results;
-  Unpacker in(file.subspan(magic.size()));
+  Unpacker in(file.subspan(magic.size(), file.size() - magic.size() - sum_octets));
   const auto sweep = decode_sweep(in.octets(sweep_octets_max));
   results.shard.number = in.number(shards_max);
   results.shard.count = in.number(shards_max);
@@ -91,15 +120,12 @@ tl::expected<ShardResults, std::string> parse_results(ConstBytes file) {
   const auto last = results.shard.last_position(sweep->last);
   const std::uint64_t runs_max = !last ? 0 : *last == ~std::uint64_t{0} ? *last : *last + 1;
   if (!read_records(in, runs_max, results.records))
-    return wrong(fmt::format("(shard {}) is cut off or damaged after {}", to_text(results.shard),
-                             counted(results.records.size(), "run")));
+    return wrong(
+        fmt::format("(shard {}) is damaged after {}", to_text(results.shard), counted(results.records.size(), "run")));
   results.end = static_cast<ShardEnd>(in.number(static_cast<std::uint64_t>(ShardEnd::interrupted)));
-  const std::size_t summed = magic.size() + in.offset();
-  if (!in.ok() || in.left() != sum_octets || Reader(file.subspan(summed)).be64() != fnv1a(file.first(summed)))
-    return wrong(fmt::format("(shard {}) is damaged: its checksum is wrong", to_text(results.shard)));
-  if (results.end == ShardEnd::complete && results.records.size() != runs_max)
-    return wrong(fmt::format("(shard {}) is damaged: {} of {} runs are there", to_text(results.shard),
-                             results.records.size(), runs_max));
+  if (!in.at_end()) return wrong(fmt::format("(shard {}) is damaged: its end is wrong", to_text(results.shard)));
+  if (const std::string trouble = trouble_of_end(results, runs_max); !trouble.empty())
+    return wrong(fmt::format("(shard {}) is damaged: {}", to_text(results.shard), trouble));
   return results;
 }
 

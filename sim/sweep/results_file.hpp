@@ -11,6 +11,7 @@
 // Numbers and lengths are LEB128. A file without the end belongs to a process that did not end.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -21,6 +22,13 @@
 #include "sim/sweep/sweep.hpp"
 
 namespace parley::sim {
+
+/// Octets of one file, at most; and of all files of one sweep that are merged.
+inline constexpr std::size_t results_file_max = std::size_t{1} << 30;
+inline constexpr std::size_t results_merged_max = std::size_t{4} << 30;
+
+/// The first octets of a file.
+inline constexpr std::string_view results_magic = "parley results 1";
 
 enum class ShardEnd : std::uint8_t { complete, enough_failures, time_budget, interrupted };
 

@@ -22,6 +22,7 @@ std::optional<std::uint64_t> decimal(std::string_view text) {
 struct Pair {
   const char *number, *count;
   std::uint64_t first;
+  bool of_task;
 };
 
 tl::expected<DetectedShard, std::string> from_pair(const Environment& environment, const Pair& pair) {
@@ -33,7 +34,7 @@ tl::expected<DetectedShard, std::string> from_pair(const Environment& environmen
   const auto count = decimal(count_text == nullptr ? "" : count_text);
   if (!number || !count || *count == 0 || *count > shards_max || *number < pair.first || *number - pair.first >= *count)
     return tl::unexpected(fmt::format("auto: {} is not a shard; give --shard I/N", source));
-  return DetectedShard{{*number - pair.first + 1, *count}, source};
+  return DetectedShard{{*number - pair.first + 1, *count}, source, pair.of_task};
 }
 
 /// A Slurm array may have gaps (1,3,7); then its tasks have no number that counts them.
@@ -53,7 +54,8 @@ tl::expected<DetectedShard, std::string> from_array(const Environment& environme
         std::string("auto: the indices of this Slurm array (SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT) are not "
                     "evenly spaced; give --shard I/N"));
   return DetectedShard{{(*id - *min) / *step + 1, *count},
-                       fmt::format("SLURM_ARRAY_TASK_ID={} of SLURM_ARRAY_TASK_COUNT={}", *id, *count)};
+                       fmt::format("SLURM_ARRAY_TASK_ID={} of SLURM_ARRAY_TASK_COUNT={}", *id, *count),
+                       false};
 }
 
 }  // namespace
@@ -74,7 +76,8 @@ tl::expected<Shard, std::string> parse_shard(std::string_view text) {
 
 tl::expected<DetectedShard, std::string> detect_shard(const Environment& environment) {
   if (environment("SLURM_ARRAY_TASK_ID") != nullptr) return from_array(environment);
-  for (const Pair& pair : {Pair{"SLURM_PROCID", "SLURM_NTASKS", 0}, Pair{"CI_NODE_INDEX", "CI_NODE_TOTAL", 1}})
+  for (const Pair& pair :
+       {Pair{"SLURM_PROCID", "SLURM_NTASKS", 0, true}, Pair{"CI_NODE_INDEX", "CI_NODE_TOTAL", 1, false}})
     if (environment(pair.number) != nullptr) return from_pair(environment, pair);
   return tl::unexpected(
       std::string("auto: none of SLURM_ARRAY_TASK_ID, SLURM_PROCID (Slurm) and CI_NODE_INDEX (GitLab) is set; give "

@@ -35,7 +35,8 @@ tl::expected<Shard, std::string> parse_shard(std::string_view text);
 /// A shard and where it was read.
 struct DetectedShard {
   Shard shard;
-  std::string source;  ///< "SLURM_PROCID=1 of SLURM_NTASKS=4"
+  std::string source;    ///< "SLURM_PROCID=1 of SLURM_NTASKS=4"
+  bool of_task = false;  ///< each task of a job has its own: SLURM_PROCID
 };
 /// The shard that a job scheduler or a CI system gave this process. `environment` returns a variable's value, or null.
 /// Errors: one line for the user.

@@ -54,9 +54,9 @@ std::optional<Sweep> decode_sweep(ConstBytes octets) {
   Sweep s;
   Unpacker in(octets);
   s.kind = static_cast<Sweep::Kind>(in.number(static_cast<std::uint64_t>(Sweep::Kind::exhaust)));
-  s.build = in.text(name_max);
-  s.shown = in.text(name_max);
-  s.path = in.text(name_max);
+  s.build = in.line(name_max);
+  s.shown = in.line(name_max);
+  s.path = in.line(name_max);
   s.text = in.text(sweep_octets_max);
   s.last = in.number();
   s.seed = in.number();

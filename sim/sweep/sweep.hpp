@@ -38,7 +38,8 @@ struct Sweep {
 };
 
 Bytes encode_sweep(const Sweep& sweep);
-/// Nothing if the octets are not exactly one description, or if its runs are not possible.
+/// Nothing if the octets are not exactly one description, if its runs are not possible, or if a name in it has a control
+/// character.
 std::optional<Sweep> decode_sweep(ConstBytes octets);
 
 /// The first difference between two sweeps as the user would name it: "the version", "the seeds". The path of the

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """mpirun -n N parley sim explore: the report is that of one process, whatever happens to other ranks than 0."""
+import json
 import os
 import signal
 import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
 
 from cli import LIMIT, PARLEY, CliTest, Finished, body, main, needs, run
 
@@ -80,6 +83,9 @@ class Ranks(CliTest):
         with open(self.path("err"), encoding="utf-8") as err:
             return out, err.read()
 
+    def rank(self, process, number):
+        return next(pid for pid in below(process.pid) if rank_of(pid) == number)
+
     def failing(self):
         return self.path("failing.toml", FAILING.encode())
 
@@ -116,7 +122,7 @@ class Ranks(CliTest):
         words = ("explore", self.failing(), "--seeds", "1..3000", "--failures", 0, "--rank-timeout", "4s")
         whole = run("sim", *words)
         process, out = self.started([*OPEN_MPI, "--enable-recovery"], "FAILED", *words)
-        victim = next(pid for pid in below(process.pid) if rank_of(pid) == 1)
+        victim = self.rank(process, 1)
         os.kill(victim, signal.SIGSTOP)  # with runs that it has not done
         os.kill(victim, signal.SIGKILL)
         rest, err = self.rest(process)
@@ -129,6 +135,61 @@ class Ranks(CliTest):
         process.send_signal(signal.SIGINT)
         rest, err = self.rest(process)
         self.assertRegex(out + rest, r"seeds?: \d+ passed, 0 failed; \d+ of \d+ were not run", err)
+
+    def test_sigterm_to_rank_0_leaves_the_exit_code_and_junit_of_a_partial_report(self):
+        for launcher in (OPEN_MPI, MPICH):
+            junit = self.path("partial.xml")
+            process, out = self.started(launcher, "event" if launcher is MPICH else "FAILED", "explore", self.failing(), "--seeds", "0..0xffffffffffffffff", "--failures", 0,
+                                        "--junit", junit, "--json" if launcher is MPICH else "--jobs=2")
+            os.kill(self.rank(process, 0), signal.SIGTERM)
+            rest, err = self.rest(process)
+            self.assertEqual(process.returncode, 1, out[-1000:] + err)
+            self.assertIn("interrupted after", err)
+            last = ElementTree.parse(junit).getroot().findall("testsuite/testcase")[-1]
+            self.assertRegex(last.find("error").get("message"), r"interrupted after \d+ of \d+ seeds")
+            if launcher is MPICH:
+                summary = next(line for line in reversed(rest.splitlines()) if '"summary"' in line)
+                self.assertIs(json.loads(summary)["interrupted"], True)
+
+    def test_a_rank_that_stops_in_a_message_does_not_stop_rank_0(self):
+        # Without single copies the octets of a long message are sent by the rank itself, piece by piece.
+        launcher = [*OPEN_MPI, "--mca", "btl_vader_single_copy_mechanism", "none"]
+        process, out = self.started(launcher, "FAILED", "explore", self.failing(), "--seeds", "1..4000", "--failures", 0,
+                                    "--rank-timeout", "2s")
+        victim = self.rank(process, 1)
+        self.addCleanup(lambda: process.poll() is None and os.kill(victim, signal.SIGKILL))
+        os.kill(victim, signal.SIGSTOP)
+        failures, last = out.count("FAILED"), out
+        while last and "4000 failed" not in last:
+            last = process.stdout.readline()
+            failures += "FAILED" in last
+        os.kill(victim, signal.SIGKILL)
+        self.assertEqual(failures, 4000, self.rest(process)[1])
+
+    def test_a_sweep_passes_although_rank_0_stood_still(self):
+        process, out = self.started(OPEN_MPI, "SHA-256", "explore", "lossy_handshake", "--seeds", "0..0xffffffffffffffff",
+                                    "--time-budget", "8s", "--rank-timeout", "4s")
+        leader = self.rank(process, 0)
+        os.kill(leader, signal.SIGSTOP)
+        time.sleep(5)  # longer than the time after which a rank is lost
+        os.kill(leader, signal.SIGCONT)
+        rest, err = self.rest(process)
+        self.assertRegex(out + rest, r"seeds?: \d+ passed, 0 failed")
+        self.assertEqual(process.returncode, 0, err)
+
+    def test_other_commands_are_refused(self):
+        for words in (("run", "lossy_handshake"), ("replay", "lossy_handshake", "--seed", 1), ("storm",), ("merge", "x"),
+                      ("shrink", "lossy_handshake", "--seed", 1, "-o", self.path("small.toml"))):
+            done = self.ranks(OPEN_MPI, 2, *words)
+            self.assertEqual(done.code, 2, str(done))
+            self.assertIn("share their runs", done.err)
+
+    def test_a_library_of_another_launcher_is_refused(self):
+        done = subprocess.run([PARLEY, "sim", "explore", "lossy_handshake", "--seeds", "1..3"], capture_output=True, text=True, timeout=LIMIT,
+                              check=False, env={**ENVIRONMENT, "PMI_SIZE": "4"})
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("mpirun started 4 ranks", done.stderr)
+        self.assertEqual(done.stdout, "")
 
 
 if __name__ == "__main__":

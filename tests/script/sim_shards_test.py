@@ -104,6 +104,31 @@ class Shards(CliTest):
                 self.refused(run("sim", "merge", *files), 2, words)
         self.refused(run("sim", "merge", one, two, "--junit", one), 2, "would overwrite")
 
+    def test_an_early_end_is_marked_in_junit(self):
+        words = ("explore", self.file, "--seeds", "1..200", "--failures", 1)
+        whole = run("sim", *words, "--junit", self.path("whole.xml"))
+        self.assertEqual(whole.code, 1)
+        self.assertNotIn("interrupted", whole.err)
+        suite = ElementTree.parse(self.path("whole.xml")).getroot().find("testsuite")
+        self.assertEqual((suite.get("failures"), suite.get("errors"), suite.get("skipped")), ("1", "0", "1"))
+        self.assertIn("not run", suite.findall("testcase")[-1].get("name"))
+
+    def test_results_of_an_earlier_sweep_do_not_survive(self):
+        path = self.shards(1, "explore", "lossy_handshake", "--seeds", "1..3")[0]
+        wrong = self.path("wrong.toml", b"nonsense = 1\n")
+        self.assertEqual(run("sim", "explore", wrong, "--seeds", "1..3", "--results", path).code, 2)
+        self.assertFalse(os.path.exists(path))
+        self.refused(run("sim", "explore", self.file, "--seeds", "1..3", "--results", self.file), 2, "would overwrite")
+        with open(self.file, encoding="utf-8") as file:
+            self.assertEqual(file.read(), LOSSY)
+
+    def test_tasks_of_srun_with_a_shard_do_not_join_mpi(self):
+        done = subprocess.run([PARLEY, "sim", "explore", "lossy_handshake", "--seeds", "1..9", "--shard", "auto"], capture_output=True, text=True,
+                              timeout=LIMIT, check=False, env={**os.environ, "SLURM_PROCID": "1", "SLURM_NTASKS": "4", "PMI_RANK": "1",
+                                                               "PMI_SIZE": "4"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("shard 2/4", done.stdout)
+
     def test_damaged_files_are_refused(self):
         path = self.shards(1, "explore", "lossy_handshake", "--seeds", "1..3")[0]
         with open(path, "rb") as file:

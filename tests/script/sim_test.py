@@ -377,7 +377,8 @@ class Many(SimTest):
         events = [json.loads(line) for line in out.splitlines()]
         summary = next(e for e in events if e["event"] == "summary")
         suite = ElementTree.parse(report).getroot().find("testsuite")
-        self.assertEqual(int(suite.get("tests")), summary["passed"])
+        self.assertEqual((int(suite.get("tests")), suite.get("errors")), (summary["passed"] + 1, "1"))  # the interruption is one
+        self.assertIs(summary["interrupted"], True)
 
     def test_storm(self):
         done = self.ok(run("sim", "storm", "--nodes", 8, "--pattern", "alltoall", "--loss", "0.1%", "--json"))

@@ -16,6 +16,13 @@ void add_jobs(Command sub, unsigned& jobs) {
       .shows_default("one per processor; under mpirun one per rank");
 }
 
+std::string refuse_ranks() {
+  return mpi::launcher() == mpi::Launcher::none ? std::string()
+                                                : "mpirun started several of this command, and each would do and write "
+                                                  "the same; only 'parley sim explore' "
+                                                  "and 'exhaust' share their runs";
+}
+
 void register_sim(Command app, Context& context) {
   Command sim = app.subcommand("sim", "Simulate networks, faults and crashes around the same protocol code");
   sim.requires_subcommand();

@@ -19,5 +19,7 @@ void add_sim_check(Command sim, Context& context);
 /// Adds --jobs with the same help text in every command. The default is one thread per processor; as a
 /// rank of several, one thread.
 void add_jobs(Command sub, unsigned& jobs);
+/// Why a command that does not share its runs is refused under mpirun; empty for one process. For Command::run.
+std::string refuse_ranks();
 
 }  // namespace parley::tools

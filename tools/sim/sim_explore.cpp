@@ -2,10 +2,13 @@
 // `parley sim explore` and `parley sim exhaust`: run one scenario many times, with many seeds or with every pattern of
 // early losses. Results are taken in order, so that the first failure printed is that of the lowest seed or pattern.
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "sim/sweep/results_file.hpp"
 #include "tools/sim/sim.hpp"
 #include "tools/sim/sim_ranks.hpp"
 #include "tools/sim/sim_sweep.hpp"
@@ -19,6 +22,7 @@ struct ManyArgs : SweepArgs {
   std::optional<std::uint64_t> seed;  ///< exhaust
   unsigned packets = 10;
   bool strict = false;
+  bool shard_of_task = false;  ///< each task of a job has its own shard
 };
 
 /// The sweep of the command line, with its scenario.
@@ -35,10 +39,27 @@ sim::Sweep whole_sweep(const ManyArgs& args, const ScenarioFile& file) {
   return sweep;
 }
 
+/// Removes the results of an earlier sweep, so that none remain if this one ends before its first run. Another file is
+/// left alone: it may be the scenario.
+void remove_old_results(const std::string& path) {
+  std::error_code none;
+  if (path.empty() || !std::filesystem::is_regular_file(path, none)) return;
+  std::string start(sim::results_magic.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (start == sim::results_magic) std::filesystem::remove(path, none);
+}
+
+/// The ranks of this command; a null pointer if it has none. Slurm's `srun` sets the variables of MPICH for each task,
+/// but a task with its own shard is not a rank.
+Or<std::unique_ptr<Ranks>> join_ranks(const ManyArgs& args) {
+  return args.shard_of_task ? Or<std::unique_ptr<Ranks>>(nullptr) : Ranks::join();
+}
+
 int run_many(const ManyArgs& args, Output& out) {
-  const auto ranks = Ranks::join();
+  const auto ranks = join_ranks(args);
   if (!ranks) return out.error(ranks.error().exit, ranks.error().text);
-  if (*ranks && !(*ranks)->leads()) return (*ranks)->follow(args.jobs);
+  if (*ranks && !(*ranks)->leads()) return (*ranks)->follow(args.jobs, out);
+  remove_old_results(args.results);
   if (*ranks) out.colour = out.terminal = false;  // a launcher may give ranks a terminal, whatever it prints to itself
   const auto file = load_scenario(args.file, out);
   if (!file) return out.error(file.error().exit, file.error().text);
@@ -58,6 +79,7 @@ std::string set_shard(ManyArgs& args, const std::string& text) {
   if (!detected) return detected.error();
   args.shard = detected->shard;
   args.shard_source = detected->source;
+  args.shard_of_task = detected->of_task;
   return {};
 }
 

@@ -17,8 +17,6 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::size_t results_file_max = std::size_t{1} << 30;  ///< octets of one file
-
 struct MergeArgs {
   std::vector<std::string> files;
   SimSinkOptions sinks;
@@ -37,8 +35,8 @@ Or<Bytes> read_results(const std::string& path) {
     const std::size_t got = std::fread(octets.data() + size, 1, step, file.get());
     size += got;
     if (std::ferror(file.get()) != 0) return cannot(std::strerror(errno));
-    if (size > results_file_max)
-      return cannot(fmt::format("it has more than {} octets: too large for a file of results", results_file_max));
+    if (size > sim::results_file_max)
+      return cannot(fmt::format("it has more than {} octets: too large for a file of results", sim::results_file_max));
     if (got == step) continue;
     octets.resize(size);
     return octets;
@@ -68,9 +66,15 @@ class Merger {
 };
 
 Or<void> Merger::read() {
+  std::size_t all = 0;
   for (const std::string& path : args_.files) {
     auto octets = read_results(path);
     if (!octets) return tl::unexpected(octets.error());
+    all += octets->size();
+    if (all > sim::results_merged_max)
+      return command_error(Exit::environment, fmt::format("'{}' and the files before it have {} octets, and at most {} "
+                                                          "are merged",
+                                                          path, all, sim::results_merged_max));
     octets_.push_back(std::move(*octets));
     auto results = sim::parse_results(octets_.back());
     if (!results) return command_error(Exit::environment, fmt::format("'{}' {}", path, results.error()));
@@ -90,7 +94,7 @@ Or<void> Merger::check() const {
 }
 
 Or<bool> Merger::add(std::uint64_t index, ConstBytes record, SimReporter& reporter) const {
-  auto result = result_of(run_of(sweep(), file_, index), record);
+  auto result = result_of(run_of(sweep(), file_, index), record, out_.json);
   if (!result)
     return command_error(
         Exit::environment,
@@ -166,7 +170,7 @@ void add_sim_merge(Command sim, Context& context) {
       "  parley sim explore lossy_handshake --seeds 1..5000 --shard 1/2 --results 1.results\n"
       "  parley sim explore lossy_handshake --seeds 1..5000 --shard 2/2 --results 2.results\n"
       "  parley sim merge 1.results 2.results --junit junit.xml");
-  sub.run([args, &context] { return Merger(*args, context.out).run(); });
+  sub.run([args, &context] { return Merger(*args, context.out).run(); }, refuse_ranks);
 }
 
 }  // namespace parley::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The thread of a rank that does runs. It takes messages of rank 0 and makes messages to it; both are queues, so that one
-// other thread can wait for MPI and for this one.
+// The threads of a rank that do runs. They take chunks that rank 0 assigned and make messages to it; both are queues, so
+// that one other thread can wait for MPI and for these.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "sim/sweep/rank_messages.hpp"
 #include "sim/sweep/shard.hpp"
@@ -18,33 +19,34 @@ namespace parley::tools {
 
 class RankWorker {
  public:
-  /// `jobs` threads do the runs of a chunk.
+  /// Each of `jobs` threads does one chunk at a time.
   explicit RankWorker(unsigned jobs);
   ~RankWorker();
   RankWorker(const RankWorker&) = delete;
   RankWorker& operator=(const RankWorker&) = delete;
 
-  void put(Bytes message);
+  /// A message of rank 0.
+  void put(const Bytes& message);
   /// The next message to rank 0. Waits for it as long as `patience`.
   std::optional<Bytes> take(std::chrono::milliseconds patience);
 
  private:
   void serve();
-  std::optional<Bytes> next_input();
+  std::optional<sim::Chunk> next_chunk();
   void send(const sim::ranks::RankMessage& message);
   void handle(const sim::ranks::Work& work);
   void handle(const sim::Chunk& chunk);
 
-  const unsigned jobs_;
   std::mutex mutex_;
   std::condition_variable arrived_, made_;
-  std::deque<Bytes> input_, output_;
+  std::deque<sim::Chunk> input_;
+  std::deque<Bytes> output_;
   std::atomic<bool> stop_{false};
-  // Used by the thread alone:
+  // Set before the first chunk:
   std::optional<sim::Sweep> sweep_;
   sim::Shard shard_;
   std::optional<ScenarioFile> file_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace parley::tools

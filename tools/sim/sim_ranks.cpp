@@ -10,6 +10,7 @@
 
 #include "sim/sweep/leader.hpp"
 #include "tools/rping/session.hpp"
+#include "tools/sim/sim_rank_report.hpp"
 #include "tools/sim/sim_rank_worker.hpp"
 #include "tools/sim/sim_sweep.hpp"
 #include "tools/version.hpp"
@@ -22,14 +23,15 @@ using std::chrono::steady_clock;
 constexpr auto turn_time = std::chrono::milliseconds(2);         ///< MPI is asked so often; its own waiting would spin
 constexpr auto alive_interval = std::chrono::milliseconds(500);  ///< between sim::ranks::Alive messages
 constexpr auto leader_silence = std::chrono::minutes(2);         ///< then a rank gives rank 0 up
-constexpr auto farewell_time = std::chrono::seconds(5);          ///< for the last messages of all ranks
+constexpr auto farewell_time = std::chrono::seconds(10);         ///< for the last messages of all ranks
+constexpr auto turn_max = std::chrono::seconds(1);               ///< rank 0 stood still if a turn takes longer
 
 Instant rank_clock() { return Instant(std::chrono::duration_cast<Duration>(steady_clock::now().time_since_epoch())); }
 
-sim::ranks::Hello hello() {
+sim::ranks::Hello hello(unsigned jobs) {
   std::array<char, 256> name{};
   (void)::gethostname(name.data(), name.size() - 1);
-  return {application_text(), name.data()};
+  return {application_text(), name.data(), jobs};
 }
 
 }  // namespace
@@ -44,6 +46,12 @@ Or<std::unique_ptr<Ranks>> Ranks::join() {
 
 Ranks::~Ranks() {
   if (!leads()) return;
+  if (!released_) release();
+  if (all_answered_) world_->finish();
+}
+
+void Ranks::release() {
+  released_ = true;
   for (std::uint32_t rank = 1; rank < world_->size(); ++rank)
     world_->send(rank, sim::ranks::encode_message(sim::ranks::Done{together_}));
   // MPI may not end while messages are under way: each rank answers behind its last one.
@@ -56,7 +64,7 @@ Ranks::~Ranks() {
     }
     std::this_thread::sleep_for(turn_time);
   }
-  if (together_ && missing == 0) world_->finish();
+  all_answered_ = together_ && missing == 0;
 }
 
 void Ranks::take_leave(bool together) {
@@ -66,10 +74,13 @@ void Ranks::take_leave(bool together) {
   if (together) world_->finish();
 }
 
-int Ranks::follow(unsigned jobs) {
+int Ranks::follow(unsigned jobs, Output& out) {
+  const auto give_up = [&](std::string_view why) {
+    return out.error(Exit::environment, fmt::format("rank {} gives up: {}", world_->rank(), why));
+  };
   const StopSignals signals;
   RankWorker worker(jobs);
-  world_->send(0, sim::ranks::encode_message(hello()));
+  world_->send(0, sim::ranks::encode_message(hello(jobs)));
   auto alive_at = steady_clock::now(), heard = alive_at;
   for (;;) {
     while (auto received = world_->receive(sim::ranks::rank_message_max)) {
@@ -82,15 +93,17 @@ int Ranks::follow(unsigned jobs) {
       worker.put(std::move(received->octets));
     }
     while (auto made = worker.take(turn_time)) world_->send(0, std::move(*made));
-    world_->sending();
+    const std::size_t sending = world_->sending();
+    if (world_->next_failed()) return give_up("MPI could not carry a message to or from rank 0");
     const auto time = steady_clock::now();
-    if (time - alive_at >= alive_interval) {
+    if (time - alive_at >= alive_interval && sending == 0) {
       alive_at = time;
       world_->send(0, sim::ranks::encode_message(sim::ranks::Alive{}));
     }
     // After a signal rank 0 ends the sweep: it gets the signal too.
-    if (time - heard >= (StopSignals::requested() ? farewell_time : steady_clock::duration(leader_silence)))
-      return code(Exit::environment);
+    const auto patience = StopSignals::requested() ? farewell_time : steady_clock::duration(leader_silence);
+    if (time - heard >= patience)
+      return give_up(fmt::format("rank 0 was silent for {}", precise_duration_text(time - heard)));
   }
 }
 
@@ -110,35 +123,44 @@ class Lead {
                  .work = {encode_sweep(ranked.sweep), ranked.shard.number, ranked.shard.count},
                  .silence = ranked.silence},
                 rank_clock()) {
-    leader_.receive(0, sim::ranks::encode_message(hello()), rank_clock());
+    leader_.receive(0, sim::ranks::encode_message(hello(ranked.jobs)), rank_clock());
   }
 
-  void run(const Ranks::Take& take, const Ranks::Idle& idle) {
-    bool all = false;
-    while (!all && idle() && !leader_.refusal()) {
+  /// Returns why the ranks cannot do this together; empty if they can.
+  std::string run(const Ranks::Take& take, const Ranks::Idle& idle) {
+    RankReport report(ranked_, take, idle, out_);
+    while (!report.ended()) {
+      if (steady_clock::now() - turn_at_ >= turn_max) leader_.stood_still(rank_clock());
+      turn_at_ = steady_clock::now();
       receive();
       if (rank_clock() >= leader_.deadline()) leader_.tick(rank_clock());
-      all = deliver(take);
+      while (report.room()) {
+        auto record = leader_.next_record();
+        if (!record) break;
+        report.put(std::move(*record));
+      }
+      while (auto note = leader_.next_note()) report.note(std::move(*note));
       send();
+      if (leader_.refusal()) report.stop();
     }
-    while (auto note = leader_.next_note()) out_.note(*note);
+    const std::string wrong = report.finish();
+    return wrong.empty() ? leader_.refusal().value_or("") : wrong;
   }
   /// All ranks are there.
-  bool together() const { return !leader_.lost_any() && !StopSignals::requested(); }
-  std::string refusal() const { return wrong_record_.empty() ? leader_.refusal().value_or("") : wrong_record_; }
+  bool together() const { return !leader_.lost_any(); }
 
  private:
   void receive() {
     while (auto received = world_.receive(sim::ranks::rank_message_max))
       leader_.receive(received->rank, received->octets, rank_clock());
+    while (const auto failed = world_.next_failed()) leader_.cut(*failed);
     while (auto made = worker_.take(turn_time)) leader_.receive(0, *made, rank_clock());
     if (steady_clock::now() - alive_at_ < alive_interval) return;
     alive_at_ = steady_clock::now();
     for (std::uint32_t rank = 1; rank < world_.size(); ++rank)
-      world_.send(rank, sim::ranks::encode_message(sim::ranks::Alive{}));
+      if (world_.sending_to(rank) == 0) world_.send(rank, sim::ranks::encode_message(sim::ranks::Alive{}));
   }
   void send() {
-    while (auto note = leader_.next_note()) out_.note(*note);
     while (auto message = leader_.next_message())
       if (message->rank == 0)
         worker_.put(std::move(message->octets));
@@ -146,36 +168,23 @@ class Lead {
         world_.send(message->rank, std::move(message->octets));
     world_.sending();
   }
-  /// Whether the sweep is over.
-  bool deliver(const Ranks::Take& take) {
-    while (auto record = leader_.next_record()) {
-      auto result =
-          result_of(run_of(ranked_.sweep, ranked_.file, ranked_.shard.run_at(record->position)), record->octets);
-      if (!result) {
-        wrong_record_ = "a rank sent results that are not those of its runs";
-        return true;
-      }
-      if (!take(record->position, std::move(*result)) || record->position == ranked_.last) return true;
-    }
-    return false;
-  }
 
   mpi::World& world_;
   const RankedSweep& ranked_;
   Output& out_;
   RankWorker worker_;
   sim::ranks::Leader leader_;
-  steady_clock::time_point alive_at_ = steady_clock::now();
-  std::string wrong_record_;
+  steady_clock::time_point alive_at_ = steady_clock::now(), turn_at_ = alive_at_;
 };
 
 }  // namespace
 
 std::string Ranks::in_order(const RankedSweep& ranked, const Take& take, const Idle& idle, Output& out) {
   Lead lead(*world_, ranked, out);
-  lead.run(take, idle);
+  std::string refusal = lead.run(take, idle);
   together_ = lead.together();
-  return lead.refusal();
+  if (together_) release();  // the report may take long, and all wait for each other in MPI
+  return refusal;
 }
 
 }  // namespace parley::tools

@@ -26,27 +26,31 @@ class Ranks {
  public:
   /// Joins the ranks; a null pointer if no launcher started several. Errors: environment.
   static Or<std::unique_ptr<Ranks>> join();
-  /// Rank 0 releases the others. They stay until then, so that the report comes first.
+  /// Rank 0 releases the others and ends MPI with them. If a rank is lost, they stay until then, so that the report comes
+  /// first: a launcher may end all ranks when one ends without MPI.
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
   bool leads() const { return world_->rank() == 0; }
-  /// Another rank than 0: does runs until rank 0 ends the sweep. Prints nothing. Returns the exit code.
-  int follow(unsigned jobs);
+  /// Another rank than 0: does runs until rank 0 ends the sweep. Prints why it gives up, if it does. Returns the exit
+  /// code.
+  int follow(unsigned jobs, Output& out);
 
   using Take = std::function<bool(std::uint64_t, SimResult&&)>;
   using Idle = std::function<bool()>;
-  /// Rank 0: as in_order (tools/jobs.hpp), with all ranks. Returns why the ranks cannot do this together; empty if they
+  /// Rank 0: as in_order (tools/jobs.hpp), with all ranks; `take` and `idle` are called on another thread. Returns why the ranks cannot do this together; empty if they
   /// can.
   std::string in_order(const RankedSweep& ranked, const Take& take, const Idle& idle, Output& out);
 
  private:
   explicit Ranks(std::unique_ptr<mpi::World> world) : world_(std::move(world)) {}
+  void release();
   void take_leave(bool together);
 
   std::unique_ptr<mpi::World> world_;
   bool together_ = true;  ///< the ranks can end MPI, for which each waits for all
+  bool released_ = false, all_answered_ = false;
 };
 
 }  // namespace parley::tools

@@ -280,6 +280,24 @@ Or<std::unique_ptr<SimReporter>> SimReporter::open(const SimSinkOptions& options
   return reporter;
 }
 
+namespace {
+
+std::string interrupted_text(std::uint64_t done, std::uint64_t wanted, const std::string& what) {
+  return fmt::format("interrupted after {} of {}", done, counted(wanted, what));
+}
+
+/// The runs that were not done, as one case: a partial report must not look like a whole one.
+JunitCase rest_junit(std::uint64_t done, std::uint64_t wanted, bool interrupted, const std::string& what) {
+  JunitCase c;
+  c.class_name = "parley sim";
+  c.name = fmt::format("{} not run", counted(wanted - done, what));
+  (interrupted ? c.error : c.skipped) =
+      interrupted ? interrupted_text(done, wanted, what) : fmt::format("the options ended it after {}", done);
+  return c;
+}
+
+}  // namespace
+
 void SimReporter::annotate(const SimResult& result) {
   const std::string text = first_trouble(result.report) + "\nreproduce: " + replay_command(result.run);
   out_.note(fmt::format("::error file={},line={},title={}::{}", github_escape(result.run.file->scenario.file, true),
@@ -321,6 +339,8 @@ void SimReporter::begin(const std::vector<const ScenarioFile*>& files) {
 
 int SimReporter::finish(std::uint64_t wanted, bool fewer_is_well, const std::string& what) {
   const std::uint64_t done = passed_ + failed_;
+  const bool interrupted = done < wanted && !fewer_is_well;
+  if (junit_ && done < wanted) cases_.push_back(rest_junit(done, wanted, interrupted, what));
   std::string text = fmt::format("{}: {} passed, {} failed", counted(done, what), passed_, failed_);
   if (done < wanted) text += fmt::format("; {} of {} were not run", wanted - done, wanted);
   out_.text(text);
@@ -329,6 +349,7 @@ int SimReporter::finish(std::uint64_t wanted, bool fewer_is_well, const std::str
                {"wanted", wanted},
                {"passed", passed_},
                {"failed", failed_},
+               {"interrupted", interrupted},
                {"report", report_json(provenance_)}});
   if (junit_) {
     junit_->write(
@@ -344,13 +365,11 @@ int SimReporter::finish(std::uint64_t wanted, bool fewer_is_well, const std::str
     if (const auto written = summary_->finish(); !written && !trouble_) trouble_ = written.error();
   }
   if (trouble_) return out_.error(trouble_->exit, trouble_->text);
-  if (failed_ > 0) return code(Exit::failed);
   if (done == 0 && wanted > 0)  // a shard may have no runs
     return out_.error(Exit::failed,
                       fmt::format("none of {} was run; this does not count as passed", counted(wanted, what)));
-  if (done < wanted && !fewer_is_well)
-    return out_.error(Exit::failed, fmt::format("interrupted after {} of {}", done, counted(wanted, what)));
-  return code(Exit::ok);
+  if (interrupted) return out_.error(Exit::failed, interrupted_text(done, wanted, what));
+  return code(failed_ > 0 ? Exit::failed : Exit::ok);
 }
 
 }  // namespace parley::tools

@@ -185,7 +185,7 @@ void add_sinks(Command sub, SimSinkOptions& sinks) {
 }
 
 void set_run(Command sub, Context& context, const std::shared_ptr<RunArgs>& args) {
-  sub.run([args, &context] { return Runner(*args, context).run(); });
+  sub.run([args, &context] { return Runner(*args, context).run(); }, refuse_ranks);
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ void add_sim_shrink(Command sim, Context& context) {
       "Examples:\n"
       "  parley sim shrink reconnect.toml --seed 0x51ab -o minimal.toml\n"
       "  parley sim shrink reconnect.toml --seed 0x51ab --swarm -o minimal.toml");
-  sub.run([args, &context] { return Shrinker(*args, context.out).run(); });
+  sub.run([args, &context] { return Shrinker(*args, context.out).run(); }, refuse_ranks);
 }
 
 }  // namespace parley::tools

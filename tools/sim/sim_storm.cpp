@@ -210,6 +210,7 @@ void add_sim_storm(Command sim, Context& context) {
       "  parley sim storm --nodes 1000 --pattern alltoall --json");
   sub.run([args, &context] { return run_storm_command(*args, context.out); },
           [args] {
+            if (const std::string why = refuse_ranks(); !why.empty()) return why;
             if (!args->roce && args->timers != "back-off")
               return std::string("--timers: only HCAs have these; give --roce too");
             args->storm.engine = args->roce ? sim::NicEngine::roce : sim::NicEngine::iwarp;

@@ -40,20 +40,33 @@ class ResultsFile {
  public:
   explicit ResultsFile(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
   void begin(const sim::Sweep& sweep, const sim::Shard& shard) { write(writer_.begin(sweep, shard)); }
-  void add(const SimResult& result) {
-    if (file_) write(writer_.add(record_of(result)));
+  /// False if the file has no room for it.
+  bool add(const SimResult& result) {
+    if (!file_) return true;
+    const Bytes record = record_of(result);
+    full_ = record.size() > sim::report_record_max || octets_ + record.size() + room_behind > sim::results_file_max;
+    if (!full_) write(writer_.add(record));
+    return !full_;
   }
   Or<void> finish(sim::ShardEnd how) {
     if (!file_) return {};
     write(writer_.end(how));
-    return file_->finish();
+    if (const auto written = file_->finish(); !written) return written;
+    if (!full_) return {};
+    return command_error(Exit::environment, fmt::format("'{}' is full: a file of results has at most {} octets, and a "
+                                                        "record {}; use more shards",
+                                                        file_->path(), sim::results_file_max, sim::report_record_max));
   }
 
  private:
   void write(const Bytes& octets) {
+    octets_ += octets.size();
     if (file_) file_->write(ConstBytes(octets));
   }
+  static constexpr std::size_t room_behind = 64;  ///< for the length of a record and the end
   std::unique_ptr<OutputFile> file_;
+  std::size_t octets_ = 0;
+  bool full_ = false;
   sim::ResultsWriter writer_;
 };
 
@@ -69,14 +82,14 @@ SimRun run_of(const sim::Sweep& sweep, const ScenarioFile& file, std::uint64_t i
 
 Bytes record_of(const SimResult& result) { return sim::encode_record({result.report, result.cpu_us}); }
 
-std::optional<SimResult> result_of(const SimRun& run, ConstBytes record) {
+std::optional<SimResult> result_of(const SimRun& run, ConstBytes record, bool drawn) {
   auto decoded = sim::decode_record(record);
   if (!decoded || decoded->report.seed != run.seed) return std::nullopt;
   SimResult result;
   result.run = run;
   result.report = std::move(decoded->report);
   result.cpu_us = decoded->cpu_us;
-  if (run.swarm) (void)scenario_of(run, &result.drawn);
+  if (run.swarm && (drawn || !result.passed())) (void)scenario_of(run, &result.drawn);
   return result;
 }
 
@@ -131,7 +144,7 @@ int run_sweep(const SweepArgs& args, const sim::Sweep& sweep, const ScenarioFile
   const auto take = [&](std::uint64_t, SimResult&& result) {
     if (result.stopped()) return false;
     if (!result.passed()) progress.clear();
-    results.add(result);
+    if (!results.add(result)) return false;
     ++done;
     return add_result(sweep, reporter, result);
   };

@@ -33,8 +33,9 @@ std::uint64_t runs_of(std::uint64_t last);
 /// The run at an index.
 SimRun run_of(const sim::Sweep& sweep, const ScenarioFile& file, std::uint64_t index);
 /// The result of a run as octets (sim/sweep/report_record.hpp), and back. Nothing if the octets are not its record.
+/// `drawn`: with --swarm, what was drawn is found for runs that passed too.
 Bytes record_of(const SimResult& result);
-std::optional<SimResult> result_of(const SimRun& run, ConstBytes record);
+std::optional<SimResult> result_of(const SimRun& run, ConstBytes record, bool drawn);
 /// The scenario of a sweep from another process. Errors: usage.
 Or<ScenarioFile> scenario_in(const sim::Sweep& sweep);
 

@@ -237,6 +237,66 @@ TEST(SimRanks, ThatWereOnlySlowAreTakenBack) {
     two.leader.receive(1, encode_message(Results{of_rank_1.front(), 1ms, {{1}}}), Instant(6s));
   EXPECT_EQ(two.leader.next_note(), "rank 1 (h1) answers again");
   EXPECT_FALSE(two.leader.refusal());
+  EXPECT_FALSE(two.leader.lost_any()) << "it is there again";
+}
+
+TEST(SimRanks, AreNotLostWhileRankZeroStoodStill) {
+  TwoRanks two;
+  two.hello(0);
+  two.hello(1);
+  two.leader.stood_still(Instant(60s));
+  two.leader.tick(Instant(64s));
+  EXPECT_FALSE(two.leader.lost_any());
+  EXPECT_EQ(two.leader.deadline(), Instant(65s));
+  two.leader.tick(Instant(65s));
+  EXPECT_TRUE(two.leader.lost_any());
+}
+
+TEST(SimRanks, WithALostMessageAreNotHeardAgain) {
+  TwoRanks two;
+  two.hello(0);
+  two.hello(1);
+  two.sent(0);
+  two.leader.cut(1);
+  EXPECT_THAT(two.leader.next_note().value_or(""), HasSubstr("rank 1 (h1) is lost: MPI could not carry"));
+  two.leader.cut(1);
+  two.leader.receive(1, encode_message(Alive{}), Instant(1s));
+  EXPECT_EQ(two.leader.next_note(), std::nullopt);
+  EXPECT_TRUE(two.leader.lost_any());
+  EXPECT_EQ(two.leader.deadline(), never);
+}
+
+TEST(SimRanks, WithALostMessageCostTheirRunsOnceMore) {
+  TwoRanks two;
+  two.hello(0);
+  two.hello(1);
+  std::deque<Chunk> given;
+  const auto take = [&](const std::vector<RankMessage>& messages) {
+    for (const RankMessage& m : messages)
+      if (const auto* assignment = std::get_if<Assignment>(&m)) given.push_back(assignment->chunk);
+  };
+  take(two.sent(0));
+  two.leader.cut(1);
+  std::uint64_t delivered = 0;
+  while (!given.empty()) {
+    two.leader.receive(
+        0, encode_message(Results{given.front(), 1ms, std::vector<Bytes>(given.front().count, Bytes{1})}), Instant(1s));
+    given.pop_front();
+    while (two.leader.next_record()) ++delivered;
+    take(two.sent(0));
+  }
+  EXPECT_EQ(delivered, 10u);
+}
+
+TEST(SimRanks, GetTwoChunksForEachJob) {
+  Leader leader({.ranks = 1, .last = 999, .build = "x"}, Instant{});
+  leader.receive(0, encode_message(Hello{"x", "h", 3}), Instant{});
+  std::size_t chunks = 0;
+  while (const auto message = leader.next_message())
+    if (std::holds_alternative<Assignment>(*decode_message(message->octets))) ++chunks;
+  EXPECT_EQ(chunks, 6u);
+  EXPECT_FALSE(decode_message(encode_message(Hello{"x", "h", 0})));
+  EXPECT_FALSE(decode_message(encode_message(Hello{"x", "h\n", 1})));
 }
 
 TEST(SimRanks, MessagesComeBackAsTheyWere) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "sim/sweep/report_record.hpp"
@@ -84,6 +85,8 @@ TEST(SimShards, AreReadFromTheVariablesOfSchedulers) {
   };
   EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})->shard, (Shard{1, 4}));
   EXPECT_EQ(detect({{"CI_NODE_INDEX", "4"}, {"CI_NODE_TOTAL", "4"}})->shard, (Shard{4, 4}));
+  EXPECT_TRUE(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})->of_task);
+  EXPECT_FALSE(detect({{"CI_NODE_INDEX", "4"}, {"CI_NODE_TOTAL", "4"}})->of_task);
   std::map<std::string, std::string> array{{"SLURM_PROCID", "0"},          {"SLURM_NTASKS", "1"},
                                            {"SLURM_ARRAY_TASK_ID", "14"},  {"SLURM_ARRAY_TASK_MIN", "10"},
                                            {"SLURM_ARRAY_TASK_MAX", "16"}, {"SLURM_ARRAY_TASK_STEP", "2"},
@@ -142,6 +145,57 @@ TEST(SimShards, FilesWithWrongNumbersAreRefused) {
   EXPECT_THAT(why(file_of(beyond, {1, 1}, 1)), HasSubstr("head")) << "seeds beyond 2^64";
   EXPECT_TRUE(parse_results(file_of(sweep(), {11, 12}, 0))) << "a shard without runs";
   EXPECT_TRUE(parse_results(file_of(sweep(), {2, 4}, 2, ShardEnd::interrupted)));
+}
+
+TEST(SimShards, FilesThatEndAsTheirOptionsDoNotAllowAreRefused) {
+  Sweep s = sweep();
+  EXPECT_THAT(parse_results(file_of(s, {2, 4}, 2, ShardEnd::time_budget)).error(), HasSubstr("time budget"));
+  s.time_budget = std::chrono::seconds(1);
+  EXPECT_TRUE(parse_results(file_of(s, {2, 4}, 2, ShardEnd::time_budget)));
+  s.failures_max = 3;  // each record of file_of is a failure
+  EXPECT_THAT(parse_results(file_of(s, {2, 4}, 2, ShardEnd::enough_failures)).error(), HasSubstr("after 2 failures"));
+  s.failures_max = 2;
+  EXPECT_TRUE(parse_results(file_of(s, {2, 4}, 2, ShardEnd::enough_failures)));
+  s.failures_max = 0;
+  EXPECT_FALSE(parse_results(file_of(s, {2, 4}, 2, ShardEnd::enough_failures)));
+}
+
+TEST(SimShards, FilesWithRecordsThatCannotBeOneAreRefused) {
+  Sweep s = sweep();
+  s.last = 999;
+  ReportRecord least;
+  least.report.bounds.time = least.report.bounds.converge = {};
+  least.report.bounds.events = 0;
+  ASSERT_EQ(encode_record(least).size(), report_record_min);
+  for (const std::size_t size : {report_record_min - 1, report_record_min}) {
+    ResultsWriter writer;
+    Bytes file = writer.begin(s, {1, 1});
+    for (const Bytes& piece : {writer.add(Bytes(size, 0)), writer.end(ShardEnd::interrupted)})
+      file.insert(file.end(), piece.begin(), piece.end());
+    EXPECT_EQ(parse_results(file).has_value(), size == report_record_min) << size;
+  }
+}
+
+TEST(SimShards, TextsWithControlCharactersAreRefused) {
+  for (const char* bad : {"a\n::error::b", "\x1b[2J", "\x7f", "\xc2\x9b"}) {
+    Sweep s = sweep();
+    s.shown = bad;
+    EXPECT_FALSE(decode_sweep(encode_sweep(s))) << bad;
+    ReportRecord r = record(1);
+    r.report.violations.front().text = bad;
+    const auto back = decode_record(encode_record(r));
+    ASSERT_TRUE(back);
+    EXPECT_NE(back->report.violations.front().text, bad) << "it is written in one line";
+    r = record(1);
+    r.report.scenario = "abcdefghij";
+    Bytes octets = encode_record(r);
+    const auto at = std::ranges::search(octets, std::string_view("abcdefghij")).begin();
+    std::copy_n(bad, std::min<std::size_t>(std::string_view(bad).size(), 10), at);
+    EXPECT_FALSE(decode_record(octets)) << bad;
+  }
+  Sweep s = sweep();
+  s.shown = "\xc3\xa9t\xc3\xa9.toml";
+  EXPECT_TRUE(decode_sweep(encode_sweep(s))) << "letters beyond ASCII";
 }
 
 std::vector<NamedResults> named(const std::vector<std::pair<Shard, Sweep>>& shards) {
