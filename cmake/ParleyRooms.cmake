@@ -329,7 +329,9 @@ function(parley_verbs_preload)
   add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload> ${calls})
   set_source_files_properties(${calls} PROPERTIES
     COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-fno-delete-null-pointer-checks")
-  target_link_libraries(parley_verbs PRIVATE parley_flags parley_port_core parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
+  # The functions that it does not replace are libibverbs' own, also for those who look them up in this library.
+  target_link_libraries(parley_verbs PRIVATE parley_flags parley_port_core parley_drivers Threads::Threads ${CMAKE_DL_LIBS}
+    -Wl,--push-state,--no-as-needed,-libverbs,--pop-state)
   target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/preload/libibverbs.map)
   set_property(TARGET parley_verbs APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/preload/libibverbs.map)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""lint.symbols: the libraries define no name outside namespace parley, so that linking them collides with nothing. The functions of capture/engine/parley_engine.h, for the plugin, begin with its name.
+"""lint.symbols: the libraries define no name outside namespace parley, so that linking them collides with nothing. The functions of capture/engine/parley_engine.h, for the plugin, begin with its name; drivers/libraries defines rdma-core's, hidden.
 
 `symbols.py LIBRARY...` reads their strong external symbols (weak ones come from other people's headers);
 `symbols.py --self-test CONTROL` proves that a library with global names is found out. There is no C ABI yet: when there is
@@ -11,14 +11,17 @@ import sys
 
 # Functions, static members, type information, tables and thunks of namespace parley, as the Itanium C++ ABI writes them.
 OURS = re.compile(r"_Z(Z|GV|T[IVSTC]|T[hv]n?\d+_(n?\d+_)?)*N[KVrRO]*6parley|parley_engine_")
+FORWARDED = re.compile(r"_?(ibv|rdma|umad)_")
+
 
 
 def defined(library):
-    command = ["nm", "--defined-only", "--extern-only", library]
+    command = ["readelf", "--wide", "--syms", library]
     for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
-        if match := re.match(r"[0-9a-f]+ ([A-Z]) (\S+)", line):
-            if match[1] not in "WVU":
-                yield match[2]
+        fields = line.split()  # number, value, size, type, binding, visibility, section, name
+        if len(fields) == 8 and fields[4] == "GLOBAL" and fields[6] != "UND":
+            if not (fields[5] == "HIDDEN" and FORWARDED.match(fields[7])):
+                yield fields[7]
 
 
 def check(*libraries):
