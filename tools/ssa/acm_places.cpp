@@ -46,9 +46,8 @@ std::string hidden_librdmacm(const ssa_driver::AcmServiceOptions& service) {
   const auto wrong = [](const std::string& link, const std::string& place) {
     if (!ssa_driver::is_link_to(link, place)) return std::string();
     return fmt::format(
-        "{}: {} is a symbolic link to it, as ibacm leaves it, so that librdmacm would use it: remove the "
-        "link, or use --librdmacm",
-        place, link);
+        "{}: {} is a symbolic link to it, as ibacm leaves it, so that librdmacm would use it: remove the link", place,
+        link);
   };
   std::string out;
   for (const std::string& path : service.sockets)
