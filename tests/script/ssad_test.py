@@ -169,7 +169,7 @@ class Ssad(FabricTest):
         self.wait_until("the wrong key", lambda: self.status(0)["wrong_key"] > 0)
         self.refused(cli.run("ssa", "status", "--control", self.path("nobody")), 3, "parley ssad")
         second = cli.run("ssad", "--role", "consumer", "--transport", f"ibsim:{self.name}/H00007", "--control", self.control(4))
-        self.refused(second, 3, "another daemon")
+        self.refused(second, 3, "another process listens there")
 
     def test_roles_come_from_a_file(self):
         self.managed_fat_tree()
