@@ -146,8 +146,8 @@ class SsaAcm(FabricTest):
     def test_says_what_is_wrong(self):
         transport = ("--transport", f"ibsim:{self.name}/H00001")
         self.refused(cli.run("ssa", "acm", "--port-file", "x"), 2, "--port-file needs --port")
-        self.refused(cli.run("ssa", "acm", "--addresses", "/missing", *transport), 3, "'/missing' cannot be read")
-        self.refused(cli.run("ssa", "acm", "--addresses", "/dev/zero", *transport), 3, "'/dev/zero' has more than 128 MiB")
+        self.refused(cli.run("ssa", "acm", "--addresses", "/missing", *transport), 3, "/missing cannot be read: No such file or directory")
+        self.refused(cli.run("ssa", "acm", "--addresses", "/dev/zero", *transport), 3, "/dev/zero has more than 128 MiB")
         wrong = self.path("wrong", b"one fe80::1\ntwo")
         self.refused(cli.run("ssa", "acm", "--addresses", wrong, *transport), 3, "line 2 must have two words")
         self.serve_acm()
