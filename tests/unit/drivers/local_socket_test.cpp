@@ -23,6 +23,7 @@ struct LocalSocket : testing::Test {
   static Result<LocalListener> open(const std::string& path, mode_t mode = 0600, std::string_view link = {}) {
     return LocalListener::open(path, {.type = SOCK_SEQPACKET, .mode = mode, .link_target = link});
   }
+  static bool is_refused(const Result<LocalListener>& result, Errc why) { return !result && result.error() == why; }
   static bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 };
 
@@ -36,7 +37,7 @@ TEST_F(LocalSocket, TheFileHasItsModeAndGoesWithTheListenerButTheLockStays) {
     struct stat s {};
     ASSERT_EQ(::lstat(place.c_str(), &s), 0);
     EXPECT_EQ(s.st_mode & 0777U, mode);
-    EXPECT_EQ(open(place).error(), Errc::address_in_use) << "it does not listen yet, but has the lock";
+    EXPECT_TRUE(is_refused(open(place), Errc::address_in_use)) << "it does not listen yet, but has the lock";
     ASSERT_EQ(::listen(listener->fd(), 1), 0);
     const asio_driver::Descriptor client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     EXPECT_EQ(SocketAddress::of(place)->connect(client.fd), 0);
@@ -61,11 +62,11 @@ TEST_F(LocalSocket, OnlyADeadSocketOrTheNamedLinkIsReplaced) {
   ::close(*dead);
   EXPECT_TRUE(open(place));
   std::ofstream(place) << "text";
-  EXPECT_EQ(open(place).error(), Errc::address_in_use);
+  EXPECT_TRUE(is_refused(open(place), Errc::address_in_use));
   EXPECT_TRUE(is_there(place));
   folder->link("/link", "old.sock");
-  EXPECT_EQ(open(folder->path() + "/link").error(), Errc::address_in_use);
-  EXPECT_EQ(open(folder->path() + "/link", 0600, "other.sock").error(), Errc::address_in_use);
+  EXPECT_TRUE(is_refused(open(folder->path() + "/link"), Errc::address_in_use));
+  EXPECT_TRUE(is_refused(open(folder->path() + "/link", 0600, "other.sock"), Errc::address_in_use));
   EXPECT_TRUE(open(folder->path() + "/link", 0600, "old.sock"));
 }
 
@@ -77,8 +78,8 @@ TEST_F(LocalSocket, ALockThatIsALinkIsNotFollowed) {
 }
 
 TEST_F(LocalSocket, APathHasALength) {
-  EXPECT_EQ(open({}).error(), Errc::invalid_argument);
-  EXPECT_EQ(open(std::string(108, 'x')).error(), Errc::invalid_argument);
+  EXPECT_TRUE(is_refused(open({}), Errc::invalid_argument));
+  EXPECT_TRUE(is_refused(open(std::string(108, 'x')), Errc::invalid_argument));
   EXPECT_TRUE(SocketAddress::of(std::string(107, 'x')));
 }
 
