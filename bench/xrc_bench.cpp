@@ -19,6 +19,7 @@
 
 #include "bench/harness.hpp"
 #include "bench/raw_socket.hpp"
+#include "drivers/asio/local_socket.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/xrcd/broker.hpp"
 #include "drivers/xrcd/link.hpp"
@@ -184,7 +185,7 @@ class WithBroker {
  private:
   Fd join() const {
     Fd fd(checked(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), "socket"));
-    checked(must(xrc::SocketAddress::of(options_.socket), "address").connect(fd.get()), "connect");
+    checked(must(SocketAddress::of(options_.socket), "address").connect(fd.get()), "connect");
     const Request hello{.ask = RequestType::hello,
                         .number = 1,
                         .reason = xrc::protocol_version,

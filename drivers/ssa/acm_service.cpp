@@ -7,11 +7,14 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+
+#include "drivers/local_peer.hpp"
+#include "drivers/open_files.hpp"
+#include "drivers/system_error.hpp"
 
 namespace parley::ssa_driver {
 
@@ -24,20 +27,13 @@ constexpr int out_of_files_wait_ms = 10;    // the listener stays readable
 constexpr std::uint64_t wake_number = 0, clients_from = 1 + acm_sockets_max + 1;
 
 /// As many as asked for, and at most half of the files that the process may open.
-std::size_t clients_within(std::size_t most) {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return most;
-  return static_cast<std::size_t>(std::min<rlim_t>(most, std::max<rlim_t>(files.rlim_cur, 64) / 2));
-}
-
-Error system_error() { return {std::error_code(errno, std::generic_category())}; }
+std::size_t clients_within(std::size_t most) { return std::min(most, std::max<std::size_t>(half_of_open_files(), 32)); }
 
 /// The owner of the process at the other end of a Unix socket; no_user for TCP.
 constexpr uid_t no_user = ~uid_t{0};
 uid_t user_of(int fd) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.uid : no_user;
+  const auto peer = peer_of(fd);
+  return peer ? peer->uid : no_user;
 }
 
 }  // namespace
@@ -94,7 +90,6 @@ void AcmService::stop() {
 AcmService::~AcmService() {
   stop();
   for (const auto& [number, client] : clients_) ::close(client.fd);
-  for (const Listener& listener : listeners_) ::close(listener.fd);
 }
 
 // ---- places ------------------------------------------------------------------------------------------------------
@@ -132,6 +127,7 @@ Result<void> AcmService::bind_tcp(std::uint16_t port, const std::string& place) 
     ::close(fd);
     return tl::unexpected(error);
   }
+  tcp_.emplace(fd);
   port_ = ntohs(address.sin_port);
   listeners_.push_back({fd, place});
   return {};

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,7 +86,7 @@ class AcmService {
   };
 
   struct Listener {
-    int fd;
+    int fd;  // of places_ or tcp_
     std::string place;
   };
 
@@ -114,8 +115,9 @@ class AcmService {
   const std::size_t clients_max_, clients_of_other_max_;
   std::uint16_t port_ = 0;
   asio_driver::Descriptor epoll_, wake_;
-  std::vector<Listener> listeners_;
   AcmPlaces places_;
+  std::optional<asio_driver::Descriptor> tcp_;
+  std::vector<Listener> listeners_;
   // For the service's thread alone.
   ssa::acm::Server server_;
   std::map<std::uint64_t, Client> clients_;  // clients_max_

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/ssa/control.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/local_peer.hpp"
 #include "drivers/secure_env.hpp"
+#include "drivers/system_error.hpp"
 
 namespace parley::ssa_driver {
 
@@ -26,28 +21,15 @@ namespace {
 
 constexpr std::size_t part_octets = 64 << 10;
 
-std::optional<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un out{};
-  out.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(out.sun_path)) return std::nullopt;
-  std::memcpy(out.sun_path, path.data(), path.size());
-  return out;
-}
-tl::unexpected<Error> system_error() { return tl::unexpected(Error(std::error_code(errno, std::generic_category()))); }
-tl::unexpected<Error> too_long(const std::string& path) {
-  return fail(Errc::bad_address, "the path of a control socket has 1 to {a} octets, not {b}",
-              sizeof(sockaddr_un::sun_path) - 1, static_cast<std::int64_t>(path.size()));
-}
-/// Waits for at most `patience` if the queue of the daemon is full (EAGAIN then); zero: not at all.
-int connect_to(const sockaddr_un& address, Duration patience) {
-  const bool waits = patience > Duration{};
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
+/// Waits for at most `patience`, which is not zero, if the queue of the daemon is full (EAGAIN then).
+int connect_to(const SocketAddress& address, Duration patience) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
   const auto rest = std::chrono::duration_cast<std::chrono::microseconds>(patience - whole);
   const timeval longest{whole.count(), rest.count()};
-  if (waits) static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest)));
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest)));
+  if (address.connect(fd) == 0) return fd;
   const int why = errno;
   ::close(fd);
   errno = why;
@@ -64,18 +46,8 @@ bool wait_for(int fd, short events, Instant until) {
 
 }  // namespace
 
-ControlServer::Identity ControlServer::identity_of(const std::string& path) {
-  struct stat is {};
-  if (::lstat(path.c_str(), &is) != 0) return {};
-  return {is.st_dev, is.st_ino};
-}
-
-ControlServer::ControlServer(int fd, std::unique_ptr<asio_driver::Descriptor> lock, std::string path, Answer answer)
-    : fd_(fd),
-      lock_(std::move(lock)),
-      path_(std::move(path)),
-      identity_(identity_of(path_)),
-      answer_(std::move(answer)) {}
+ControlServer::ControlServer(LocalListener listener, Answer answer)
+    : listener_(std::move(listener)), answer_(std::move(answer)) {}
 
 std::string default_control_socket() {
   const char* own = secure_env("XDG_RUNTIME_DIR");
@@ -84,41 +56,14 @@ std::string default_control_socket() {
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, Answer answer) {
-  const auto address = address_of(path);
-  if (!address) return too_long(path);
-  // Two that start at the same time do not both find that no daemon answers.
-  auto lock = std::make_unique<asio_driver::Descriptor>(
-      ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (lock->fd < 0) return system_error();
-  if (::flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return system_error();
-    return fail(Errc::address_in_use, "another daemon has this control socket");
-  }
-  // What a daemon that was killed has left.
-  if (const int other = connect_to(*address, {}); other >= 0 || errno == EAGAIN) {
-    if (other >= 0) ::close(other);
-    return fail(Errc::address_in_use, "another daemon has this control socket");
-  }
-  struct stat is {};
-  if (errno == ECONNREFUSED && ::lstat(path.c_str(), &is) == 0 && S_ISSOCK(is.st_mode)) ::unlink(path.c_str());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return system_error();
-  const mode_t before = ::umask(0177);
-  const bool bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
-  const int why = errno;
-  ::umask(before);
-  if (bound && ::listen(fd, clients_max) == 0)
-    return std::unique_ptr<ControlServer>(new ControlServer(fd, std::move(lock), path, std::move(answer)));
-  errno = bound ? errno : why;
-  auto error = system_error();
-  ::close(fd);
-  return error;
+  auto listener = LocalListener::open(path, {.type = SOCK_STREAM, .mode = 0600});
+  if (!listener) return tl::unexpected(listener.error());
+  if (::listen(listener->fd(), clients_max) != 0) return tl::unexpected(system_error());
+  return std::unique_ptr<ControlServer>(new ControlServer(std::move(*listener), std::move(answer)));
 }
 
 ControlServer::~ControlServer() {
   for (const Client& client : clients_) ::close(client.fd);
-  ::close(fd_);
-  if (identity_of(path_) == identity_) ::unlink(path_.c_str());
 }
 
 void ControlServer::turn(Instant now) {
@@ -135,7 +80,7 @@ void ControlServer::turn(Instant now) {
 
 void ControlServer::accept_all(Instant now) {
   for (std::size_t i = 0; i < clients_max; ++i) {
-    const int client = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int client = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0) {
       // Without a descriptor the client stays in the queue, and the listener ready: it is looked at again later.
       const bool full = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
@@ -187,7 +132,7 @@ bool ControlServer::write(Instant now, Client& client) {
 }
 
 void ControlServer::add_to(std::vector<pollfd>& polls) const {
-  if (accept_at_ == Instant{}) polls.push_back({fd_, POLLIN, 0});
+  if (accept_at_ == Instant{}) polls.push_back({listener_.fd(), POLLIN, 0});
   for (const Client& client : clients_)
     polls.push_back({client.fd, static_cast<short>(client.out.empty() ? POLLIN : POLLOUT), 0});
 }
@@ -200,25 +145,25 @@ Instant ControlServer::next_deadline() const {
 
 Result<std::string> ask_daemon(const std::string& path, std::string_view request, Duration patience,
                                std::size_t octets_max) {
-  const auto address = address_of(path);
-  if (!address) return too_long(path);
+  const auto address = SocketAddress::of(path);
+  if (!address) return tl::unexpected(address.error());
   const Instant until = clock_now() + patience;
   const auto silent = [] { return fail(Errc::timed_out, "the daemon does not answer"); };
   const asio_driver::Descriptor socket(
       connect_to(*address, std::max<Duration>(patience, std::chrono::microseconds(1))));
   if (socket.fd < 0 && errno == EAGAIN) return silent();
-  if (socket.fd < 0) return system_error();
+  if (socket.fd < 0) return tl::unexpected(system_error());
   if (!is_own_or_root(socket.fd)) return fail(Errc::refused, "the socket is that of another user");
   const std::string line = std::string(request) + '\n';
   if (::send(socket.fd, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
-    return system_error();
+    return tl::unexpected(system_error());
   std::string out;
   std::vector<char> part(part_octets);
   while (clock_now() < until && wait_for(socket.fd, POLLIN, until)) {
     const ssize_t got = ::recv(socket.fd, part.data(), part.size(), MSG_DONTWAIT);
     if (got == 0 && out.empty()) return fail(Errc::refused, "the daemon has ended the connection without an answer");
     if (got == 0) return out;
-    if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error();
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return tl::unexpected(system_error());
     if (got < 0) continue;
     out.append(part.data(), static_cast<std::size_t>(got));
     if (out.size() > octets_max)

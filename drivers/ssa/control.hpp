@@ -7,10 +7,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "drivers/asio/descriptor.hpp"
+#include "drivers/asio/local_socket.hpp"
 #include "parley/result.hpp"
 #include "parley/time.hpp"
 
@@ -28,9 +27,8 @@ class ControlServer {
   static constexpr Duration client_time =
       std::chrono::seconds(5);  ///< for the request, and for each part of the answer
 
-  /// The socket has mode 0600. Errors: bad_address (too long), address_in_use (another daemon answers there), the system's.
+  /// The socket has mode 0600. Errors: those of LocalListener::open().
   static Result<std::unique_ptr<ControlServer>> open(const std::string& path, Answer answer);
-  /// Removes the socket, if it is still that of this server. The file with the lock, path.lock, stays.
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -48,20 +46,15 @@ class ControlServer {
     std::string in, out;  // `out`: the answer; empty while the request is read
     std::size_t out_at = 0;
   };
-  using Identity = std::pair<std::uint64_t, std::uint64_t>;  // st_dev, st_ino; zeros: there is no file
-  static Identity identity_of(const std::string& path);
   static constexpr Duration accept_pause = std::chrono::milliseconds(500);
-  ControlServer(int fd, std::unique_ptr<asio_driver::Descriptor> lock, std::string path, Answer answer);
+  ControlServer(LocalListener listener, Answer answer);
   void accept_all(Instant now);
   /// False: it is done.
   bool serve(Instant now, Client& client);
   bool read(Instant now, Client& client);
   bool write(Instant now, Client& client);
 
-  int fd_;
-  std::unique_ptr<asio_driver::Descriptor> lock_;  // path_ with .lock
-  std::string path_;
-  Identity identity_;    // of the socket that this server has made
+  LocalListener listener_;
   Instant accept_at_{};  // zero: at any time; else the process has no descriptors before
   Answer answer_;
   std::list<Client> clients_;

@@ -4,13 +4,10 @@
 #include <algorithm>
 
 #include "base/bits.hpp"
+#include "ssa/paths.hpp"
 #include "ssa/paths_p_keys.hpp"
 
 namespace parley::ssa_driver {
-
-namespace {
-constexpr std::uint64_t link_local = 0xFE80000000000000;  // the prefix of each subnet, besides its own (IBA §4.1.1)
-}
 
 SubnetPlaces::SubnetPlaces(const mad::Topology& topology, const SubnetTables& tables)
     : gid_prefix_(tables.subnet.gid_prefix) {
@@ -38,7 +35,7 @@ SubnetPlaces::SubnetPlaces(const mad::Topology& topology, const SubnetTables& ta
 
 const SubnetPlaces::Place* SubnetPlaces::find(const Gid& gid) const {
   const std::uint64_t prefix = read_bits(gid, 0, 64);
-  if (prefix != gid_prefix_ && prefix != link_local) return nullptr;
+  if (prefix != gid_prefix_ && prefix != ssa::link_local_prefix) return nullptr;
   const auto at = places_.find(read_bits(gid, 64, 64));
   return at == places_.end() ? nullptr : &at->second;
 }

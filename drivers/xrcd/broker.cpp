@@ -3,19 +3,21 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/after.hpp"
+#include "drivers/asio/local_socket.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/local_peer.hpp"
+#include "drivers/open_files.hpp"
 #include "drivers/passed_files.hpp"
 #include "drivers/peer_process.hpp"
+#include "drivers/system_error.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -25,8 +27,6 @@ constexpr std::uint64_t listeners_name = 0;
 constexpr std::uint64_t name_of(ConnectionNumber number, bool process) { return 2 * number + (process ? 1 : 0); }
 constexpr std::size_t at_once = 64;          // events per turn
 constexpr std::size_t messages_at_once = 8;  // per connection, before others have their turn
-
-Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
 /// Facts about the descriptor that arrived with a message; all received descriptors are closed.
 std::optional<FileFacts> received_file(msghdr& message) {
@@ -64,21 +64,16 @@ Result<void> clear_way(const SocketAddress& address, int fd) {
 }
 
 Result<int> listen_on(const SocketAddress& address) {
-  Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return tl::unexpected(system_error());
-  if (const auto clear = clear_way(address, probe.fd); !clear) {
-    ::close(fd);
-    return tl::unexpected(clear.error());
-  }
+  constexpr int type = SOCK_SEQPACKET;
+  const Descriptor probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (probe.fd < 0) return tl::unexpected(system_error());
+  if (const auto clear = clear_way(address, probe.fd); !clear) return tl::unexpected(clear.error());
   // Any user who can reach it may connect: permissions depend on the peer's credentials.
-  if (address.bind(fd) != 0 || ::chmod(address.path.c_str(), ::geteuid() == 0 ? 0666 : 0600) != 0 ||
-      ::listen(fd, SOMAXCONN) != 0) {
-    const Error error = system_error();
-    ::close(fd);
-    return tl::unexpected(error);
-  }
-  return fd;
+  const auto fd = bind_name(address, type, ::geteuid() == 0 ? 0666 : 0600);
+  if (!fd || ::listen(*fd, SOMAXCONN) == 0) return fd;
+  const Error error = system_error();
+  ::close(*fd);
+  return tl::unexpected(error);
 }
 
 }  // namespace
@@ -87,7 +82,7 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
   BrokerOptions options = given;
   if (options.socket.empty()) options.socket = default_socket();
   const auto address = SocketAddress::of(options.socket);
-  if (!address) return tl::unexpected(address.error());
+  if (!address) return refused(Refusal::invalid);
   auto tenure = BrokerLock::acquire(options.socket);
   if (!tenure) return tl::unexpected(tenure.error());
   RegistryOptions& r = options.registry;
@@ -95,10 +90,8 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
   r.qpn_next = tenure->qpn_next() >= r.qpn_first && tenure->qpn_next() <= r.qpn_last ? tenure->qpn_next() : 0;
   options.server.admin_uid = r.admin_uid = ::geteuid();
   options.server.key = tenure->key();
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
-    options.server.connections_max = static_cast<std::uint32_t>(
-        std::min<rlim_t>(options.server.connections_max, std::max<rlim_t>(descriptors.rlim_cur, 40) / 2 - 16));
+  options.server.connections_max = static_cast<std::uint32_t>(
+      std::min<std::size_t>(options.server.connections_max, std::max<std::size_t>(half_of_open_files(), 20) - 16));
   auto registry = Registry::create(clock_now(), r);
   if (!registry) return tl::unexpected(registry.error());
   int listener = options.listening;
@@ -146,9 +139,9 @@ void Broker::accept_all() {
 }
 
 void Broker::admit(int fd) {
-  ucred who{};
-  socklen_t length = sizeof(who);
-  const bool known = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0;
+  const auto peer = peer_of(fd);
+  const bool known = peer.has_value();
+  const ucred who = peer.value_or(ucred{});
   Connection c{.fd = fd, .process = known ? process_behind(fd, who.pid) : -1};
   const ConnectionNumber number = ++last_;
   const Credentials credentials{static_cast<std::uint32_t>(who.pid), who.uid,

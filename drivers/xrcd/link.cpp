@@ -16,7 +16,9 @@
 #include <new>
 
 #include "base/after.hpp"
+#include "drivers/asio/local_socket.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/local_peer.hpp"
 #include "drivers/secure_env.hpp"
 #include "drivers/xrcd/place.hpp"
 
@@ -30,14 +32,6 @@ constexpr Duration longest_sleep = std::chrono::seconds(1);
 bool lets_wait(int fd) {
   const timeval longest{std::chrono::duration_cast<std::chrono::seconds>(longest_sleep).count(), 0};
   return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest)) == 0 && ::fcntl(fd, F_SETFL, 0) == 0;
-}
-
-/// Any user may have created a socket in the broker's place, for instance in /tmp: only root's and the user's own are
-/// trusted.
-bool is_trusted(int fd) {
-  ucred who{};
-  socklen_t length = sizeof(who);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && (who.uid == 0 || who.uid == ::geteuid());
 }
 
 /// Reassembles a list.
@@ -124,7 +118,7 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
   std::shared_ptr<BrokerLink> link(new BrokerLink(options, client));
   if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0)
     return tl::unexpected(Error(Refusal::bad_descriptor));
-  if (const auto address = SocketAddress::of(options.socket); !address) return tl::unexpected(address.error());
+  if (!SocketAddress::of(options.socket)) return refused(Refusal::invalid);
   const Instant end = after(clock_now(), options.patience);
   while (link->client_.phase() != Client::Phase::up) {
     if (link->client_.phase() == Client::Phase::refused) {
@@ -257,7 +251,7 @@ void BrokerLink::connect(Instant now) {
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0 || !address) return;
   if (address->connect(fd) == 0) {
-    foreign_ = !is_trusted(fd);
+    foreign_ = !is_own_or_root(fd);
     if (foreign_ || !lets_wait(fd)) {
       ::close(fd);
       return;

@@ -7,14 +7,12 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -24,19 +22,12 @@
 
 #include "drivers/passed_files.hpp"
 #include "drivers/secure_env.hpp"
+#include "drivers/system_error.hpp"
 
 namespace parley::xrc {
 namespace {
 
 constexpr const char* machines_socket = "/run/parley-xrcd.sock";
-
-sockaddr_un address_of(const std::string& path) {
-  sockaddr_un out{};
-  out.sun_family = AF_UNIX;
-  std::memcpy(out.sun_path, path.data(), path.size());
-  return out;
-}
-
 }  // namespace
 
 std::string default_socket() {
@@ -45,21 +36,6 @@ std::string default_socket() {
   if (const char* own = secure_env("XDG_RUNTIME_DIR"); own != nullptr && *own == '/')
     return std::string(own) + "/parley-xrcd.sock";
   return fmt::format("/tmp/parley-xrcd-{}.sock", ::geteuid());
-}
-
-Result<SocketAddress> SocketAddress::of(const std::string& path) {
-  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) return tl::unexpected(Error(Refusal::invalid));
-  return SocketAddress{path};
-}
-
-int SocketAddress::bind(int fd) const {
-  const sockaddr_un address = address_of(path);
-  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-}
-
-int SocketAddress::connect(int fd) const {
-  const sockaddr_un address = address_of(path);
-  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
 }
 
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags) {
@@ -140,7 +116,7 @@ Result<BrokerLock::State> BrokerLock::read(int fd) {
             : 0;
   if (n < 0 || (n > 0 && fields != 2 && fields != 4)) return refused(Refusal::lock_foreign);
   if (fields != 4 && ::getrandom(&out.key, sizeof(out.key), 0) != sizeof(out.key))
-    return tl::unexpected(Error(std::error_code(errno, std::generic_category())));
+    return tl::unexpected(system_error());
   return out;
 }
 

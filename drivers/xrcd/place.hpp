@@ -17,14 +17,6 @@ using asio_driver::Descriptor;
 /// $PARLEY_XRCD; otherwise the machine's socket, if it exists or the user is root; otherwise the user's own.
 std::string default_socket();
 
-/// A listening or connected socket's address. Errors: invalid (too long for one).
-struct SocketAddress {
-  static Result<SocketAddress> of(const std::string& path);
-  int bind(int fd) const;     ///< as bind(2)
-  int connect(int fd) const;  ///< as connect(2)
-  std::string path{};
-};
-
 /// One message, with a descriptor unless `file` is negative. As sendmsg(2).
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags);
 

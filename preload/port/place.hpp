@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "drivers/local_peer.hpp"
 #include "preload/port/messages.hpp"
 
 namespace parley::preload::port {
@@ -33,10 +34,9 @@ struct KeeperAddress {
 
 /// The process at the other end of a connected Unix socket is of this process's effective user. `pid`: it; 0: unknown.
 inline bool same_user(int fd, pid_t* pid = nullptr) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid()) return false;
-  if (pid != nullptr) *pid = peer.pid;
+  const auto peer = peer_of(fd);
+  if (!peer || peer->uid != ::geteuid()) return false;
+  if (pid != nullptr) *pid = peer->pid;
   return true;
 }
 

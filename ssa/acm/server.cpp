@@ -160,7 +160,7 @@ Status Session::resolve_addresses(const Header& header, ConstBytes message, Byte
     if (const auto key = address_key(*ends.source)) source = gid_of(*key, own_source);
   } else if ((source = local_gid()) != nullptr) {
     // librdmacm needs the address of the source: without one it reads through a null pointer.
-    const AddressKey* const address = server_.data().addresses.address_of(*source, ends.destination->type);
+    const AddressKey* const address = server_.data().addresses->address_of(*source, ends.destination->type);
     if (address != nullptr)
       chosen = record_of(*address, flag::source);
     else if (ends.destination->type == record_type::ipv6)
@@ -262,7 +262,7 @@ void Session::ep_query(const Header& header, Bytes& out) const {
 
 /// The GID behind an address. An IPv6 address that no file has may be a GID itself, which is put in `own`.
 const Gid* Session::gid_of(const AddressKey& key, Gid& own) {
-  if (const Gid* const found = server_.data().addresses.find(key)) return found;
+  if (const Gid* const found = server_.data().addresses->find(key)) return found;
   const PathMap* const map = server_.data().map.get();
   if (key.type != record_type::ipv6 || map == nullptr) return nullptr;
   std::copy_n(key.octets.begin(), own.size(), own.begin());

@@ -35,8 +35,8 @@ struct Endpoint {
 
 /// What answers are made from. Never changes; any number of threads may read it.
 struct Data {
-  std::shared_ptr<const PathMap> map{};  ///< null: each path is missing
-  Addresses addresses{};
+  std::shared_ptr<const PathMap> map{};                                              ///< null: each path is missing
+  std::shared_ptr<const Addresses> addresses = std::make_shared<const Addresses>();  ///< not null
   /// With GIDs of the subnet's prefix. The first endpoints_max are shown. The first one's port is the source of requests without one
   std::vector<Endpoint> endpoints{};
 };

@@ -49,7 +49,9 @@ acm::Server make_server() {
   acm::Server server(true);
   const auto data = std::make_shared<acm::Data>();
   data->map = small_map();
-  PARLEY_ASSERT(data->addresses.add_file("a fe80::b\n192.0.2.1 fe80::b\nb fe80::c").has_value());
+  const auto addresses = std::make_shared<acm::Addresses>();
+  PARLEY_ASSERT(addresses->add_file("a fe80::b\n192.0.2.1 fe80::b\nb fe80::c").has_value());
+  data->addresses = addresses;
   data->endpoints = {{1, gid_of_port(prefix, 11), 1, 1, 0xFFFF, {"a"}}};
   server.set_data(data);
   return server;

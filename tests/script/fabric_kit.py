@@ -59,6 +59,13 @@ class FabricTest(cli.CliTest):
         self.processes.append(process)
         return process, log
 
+    def managed_fat_tree(self):
+        """A fat tree of 24 nodes, 16 of them hosts, and opensm at the first host, when it has set the subnet up: both of them."""
+        server = self.serve("--fat-tree", "2,8,4,4")
+        manager, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        return server, manager
+
     def wait_until(self, what, true, log=None):
         end = time.monotonic() + self.WAIT
         while not true():

@@ -9,8 +9,7 @@ import subprocess
 import cli
 from fabric_kit import OWN_PRELOAD, FabricTest
 
-SHAPE = "2,8,4,4"  # 16 hosts
-HOSTS = 16
+HOSTS = 16  # of managed_fat_tree()
 
 
 def number(text):
@@ -51,9 +50,7 @@ class SsaAcm(FabricTest):
 
     def setUp(self):
         super().setUp()
-        self.server = self.serve("--fat-tree", SHAPE)
-        self.manager, log = self.opensm("H00000", preload=OWN_PRELOAD)
-        self.wait_for_log(log, "SUBNET UP")
+        self.server, self.manager = self.managed_fat_tree()
         dump = self.stock("H00001", "saquery", "-t", "20000", "PR", preload=OWN_PRELOAD)
         records = [dict(re.findall(r"^\s+(\w+)\.+(\S+)$", record, re.M)) for record in dump.split("PathRecord dump:")[1:]]
         self.table = {(record["slid"], record["dlid"]): record for record in records}
@@ -71,17 +68,21 @@ class SsaAcm(FabricTest):
 
     def test_a_consumer_of_the_tree_answers_too_and_goes_on_without_its_parent(self):
         self.socket = f"{self.directory}/acm.sock"
+        addresses = self.path("names", f"luna {self.gid('H00007')}\n".encode())
         daemons = {}
-        for host, role, *options in ((0, "core"), (2, "access"), (4, "consumer", "--acm", self.socket)):
+        for host, role, *options in ((0, "core"), (2, "access"), (4, "consumer", "--acm", self.socket, "--addresses", addresses)):
             daemons[host] = self.start("ssad", "--role", role, "--transport", f"ibsim:{self.name}/H{host:05d}", "--control", self.path(f"c{host}"),
                                        "--heartbeat", "500ms", *options)
-        daemons[4].wait_for("database")
+        serving = daemons[4].wait_for("serving_acm")
+        self.assertEqual((serving["sockets"], serving["ports"]), ([self.socket], len(self.lids)))
         some = ",".join(map(str, self.lids))
         for _ in range(2):
-            self.wait_until("the service", lambda: os.path.exists(self.socket))
             found = acme_paths(self.acme("-f", "l", "-s", f"[{some}]", "-d", f"[{some}]"))
             self.assertEqual({pair: as_acme(self.table[pair]) for pair in found}, found)
             self.assertEqual(len(found), len(self.lids) ** 2)
+            by_name = acme_paths(self.acme("-f", "n", "-s", "luna", "-d", "luna"))
+            self.assertEqual(by_name, {("luna", "luna"): self.due("H00007", "H00007")})
+            self.acme("-f", "n", "-s", "luna", "-d", "H00003", code=255)
             daemons[2].kill()
             daemons[0].kill()
 
@@ -145,8 +146,8 @@ class SsaAcm(FabricTest):
     def test_says_what_is_wrong(self):
         transport = ("--transport", f"ibsim:{self.name}/H00001")
         self.refused(cli.run("ssa", "acm", "--port-file", "x"), 2, "--port-file needs --port")
-        self.refused(cli.run("ssa", "acm", "--addresses", "/missing", *transport), 3, "'/missing' cannot be read")
-        self.refused(cli.run("ssa", "acm", "--addresses", "/dev/zero", *transport), 3, "'/dev/zero' has more than 128 MiB")
+        self.refused(cli.run("ssa", "acm", "--addresses", "/missing", *transport), 3, "/missing cannot be read: No such file or directory")
+        self.refused(cli.run("ssa", "acm", "--addresses", "/dev/zero", *transport), 3, "/dev/zero has more than 128 MiB")
         wrong = self.path("wrong", b"one fe80::1\ntwo")
         self.refused(cli.run("ssa", "acm", "--addresses", wrong, *transport), 3, "line 2 must have two words")
         self.serve_acm()
@@ -155,7 +156,11 @@ class SsaAcm(FabricTest):
         link = f"{self.directory}/ibacm.sock"
         os.symlink("ibacm-unix.sock", link)
         hidden = ("ssa", "acm", "--socket", f"{self.directory}/ibacm-unix.sock", *transport)
-        self.refused(cli.run(*hidden, inside=("env", f"PARLEY_ACM_LIBRDMACM_SOCKET={link}")), 3, "librdmacm would use it")
+        self.refused(cli.run(*hidden, inside=("env", f"PARLEY_ACM_LIBRDMACM_SOCKET={link}")), 3, "or use --librdmacm")
+        daemon = cli.run("ssad", "--role", "consumer", "--acm", f"{self.directory}/ibacm-unix.sock", "--control", self.path("c"), *transport,
+                         inside=("env", f"PARLEY_ACM_LIBRDMACM_SOCKET={link}"))
+        self.refused(daemon, 3, "remove the link")
+        self.assertNotIn("--librdmacm", daemon.err)
 
 
 if __name__ == "__main__":

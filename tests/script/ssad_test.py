@@ -8,7 +8,7 @@ import socket
 import stat
 
 import cli
-from fabric_kit import OWN_PRELOAD, FabricTest
+from fabric_kit import FabricTest
 
 ROLES = {0: "core", 1: "distribution", 2: "access", 3: "access", 4: "consumer", 5: "consumer", 6: "consumer"}
 
@@ -49,11 +49,6 @@ class Ssad(FabricTest):
         for host in hosts:
             self.wait_until(f"host {host} has the newest database", lambda host=host: self.is_current(host))
 
-    def subnet(self):
-        self.serve("--fat-tree", "2,8,4,4")
-        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
-        self.wait_for_log(log, "SUBNET UP")
-
     def boot(self):
         for host in sorted(ROLES, reverse=True):  # the root last
             self.daemon(host)
@@ -86,7 +81,7 @@ class Ssad(FabricTest):
         return [e.get("record") for e in mine], [e.get("record") for e in asked if e["event"] in ("path", "no_path")]
 
     def test_a_tree_answers_as_subnet_administration_does_while_its_nodes_die(self):
-        self.subnet()
+        self.managed_fat_tree()
         self.boot()
         self.wait_until("all members", lambda: self.members() == {gid(host): roles for host, roles in ROLES.items() if host != 0})
         for host in (4, 5, 6):
@@ -136,7 +131,7 @@ class Ssad(FabricTest):
         self.wait_until("host 6 is gone", lambda: gid(6) not in self.members())
 
     def test_bad_input_harms_nobody(self):
-        self.subnet()
+        self.managed_fat_tree()
         key, other = self.path("key", b"0x1234\n"), self.path("other", b"0x1235\n")
         self.refused(cli.run("ssad", "--role", "core", "--key-file", key, "--transport", f"ibsim:{self.name}/H00000"), 3, "mode 0600")
         for file in (key, other):
@@ -174,10 +169,10 @@ class Ssad(FabricTest):
         self.wait_until("the wrong key", lambda: self.status(0)["wrong_key"] > 0)
         self.refused(cli.run("ssa", "status", "--control", self.path("nobody")), 3, "parley ssad")
         second = cli.run("ssad", "--role", "consumer", "--transport", f"ibsim:{self.name}/H00007", "--control", self.control(4))
-        self.refused(second, 3, "another daemon")
+        self.refused(second, 3, "another process listens there")
 
     def test_roles_come_from_a_file(self):
-        self.subnet()
+        self.managed_fat_tree()
         nodes = self.path("nodes", f"# all of them\n{0x100001:#x} core 127.0.0.1\n{0x100005:#x} access,distribution 127.0.0.1\n* consumer\n".encode())
         for host in (0, 2, 4):
             name = f"ibsim:{self.name}/H{host:05d}"

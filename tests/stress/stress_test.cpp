@@ -3,12 +3,12 @@
 // PARLEY_STRESS in the environment is the number of connections (./dev stress: 10,000); without it, 1,000.
 #include <dirent.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <thread>
 
+#include "drivers/open_files.hpp"
 #include "tests/stress/counting_new.hpp"
 #include "tests/stress/crowd.hpp"
 #include "tests/unit/hang_limit.hpp"
@@ -32,13 +32,6 @@ std::size_t open_files() {
   while (::readdir(all) != nullptr) ++n;
   ::closedir(all);
   return n;
-}
-
-void raise_open_files() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 void expect_nothing_wrong(const Crowd& crowd) {

@@ -2,11 +2,11 @@
 #include "tools/fabric/topology.hpp"
 
 #include <charconv>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "tools/read_whole.hpp"
 
 namespace parley::tools {
 
@@ -42,16 +42,9 @@ Or<sim::subnet::Plan> made(const std::string& option, sim::subnet::Planned<sim::
 
 Or<sim::subnet::Plan> load_file(const std::string& name) {
   const std::string shown = printable(name, false);
-  std::ifstream file(name, std::ios::binary);
-  std::string text;
-  std::array<char, 65536> part;
-  while (file.read(part.data(), part.size()) || file.gcount() > 0) {
-    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > file_max)
-      return command_error(Exit::environment, fmt::format("{} is larger than 256 MiB", shown));
-  }
-  if (file.bad() || !file.eof()) return command_error(Exit::environment, fmt::format("{} cannot be read", shown));
-  auto plan = sim::subnet::read_plan(text);
+  const auto text = read_whole(name, file_max);
+  if (!text) return tl::unexpected(text.error());
+  auto plan = sim::subnet::read_plan(*text);
   if (plan) return std::move(*plan);
   const sim::subnet::PlanError& wrong = plan.error();
   return command_error(Exit::environment, wrong.line == 0 ? fmt::format("{}: {}", shown, wrong.text)

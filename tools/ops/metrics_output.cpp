@@ -17,6 +17,7 @@
 
 #include "base/escape.hpp"
 #include "drivers/asio/machine_loop.hpp"
+#include "drivers/asio/replacement.hpp"
 #include "drivers/clock.hpp"
 #include "tools/command.hpp"
 #include "tools/ops/outlet.hpp"
@@ -79,19 +80,11 @@ Or<void> replace_file(const std::string& path, std::string_view content) {
   if ((there && !S_ISREG(what.st_mode)) || names_descriptor(path)) return append_to(path, content);
   const auto target = behind_links(path);
   if (!target) return cannot_write(path);
-  std::string other = *target + ".XXXXXX";
-  const int fd = ::mkostemp(other.data(), O_CLOEXEC);
-  if (fd < 0) return cannot_write(path);
-  // mkostemp() creates files that only their owner can read, but another program reads this one.
+  // Another program reads the file.
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  bool good = ::fchmod(fd, there ? what.st_mode & 0777 : 0644 & ~mask) == 0 && write_all(fd, content);
-  int why = errno;
-  if (::close(fd) != 0 && good) good = false, why = errno;
-  if (good && ::rename(other.c_str(), target->c_str()) != 0) good = false, why = errno;
-  if (good) return {};
-  ::unlink(other.c_str());
-  errno = why;
+  Replacement fresh(*target);
+  if (fresh.write(content, there ? what.st_mode & 0777 : 0644 & ~mask) && fresh.close() && fresh.take_name()) return {};
   return cannot_write(path);
 }
 

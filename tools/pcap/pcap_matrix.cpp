@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -19,6 +18,7 @@
 #include "tools/pcap/pcap_standing.hpp"
 #include "tools/progress.hpp"
 #include "tools/provenance.hpp"
+#include "tools/read_whole.hpp"
 #include "tools/sim/sim_files.hpp"
 
 namespace parley::tools {
@@ -83,14 +83,9 @@ class MatrixRun {
  private:
   Or<void> prepare() {
     if (!args_.names.empty()) {
-      std::ifstream file(args_.names, std::ios::binary);
-      std::string text(names_file_max + 1, '\0');
-      file.read(text.data(), static_cast<std::streamsize>(text.size()));
-      if (!file.eof() || file.bad())
-        return command_error(Exit::environment, fmt::format("{}: cannot be read, or is longer than {} octets",
-                                                            args_.names, names_file_max));
-      text.resize(static_cast<std::size_t>(file.gcount()));
-      if (const std::string why = names_.read(text); !why.empty())
+      const auto text = read_whole(args_.names, names_file_max);
+      if (!text) return tl::unexpected(text.error());
+      if (const std::string why = names_.read(*text); !why.empty())
         return command_error(Exit::usage, fmt::format("{}: {}", args_.names, why));
     }
     if (!args_.html.empty() && args_.html == args_.csv)

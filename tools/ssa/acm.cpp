@@ -136,10 +136,11 @@ class AcmCommand {
     if (!tables) return tl::unexpected(tables.error());
     auto data = std::make_shared<ssa::acm::Data>();
     data->map = std::move(tables->map);
-    data->addresses = addresses_;
-    data->addresses.set_prefix(data->map->gid_prefix());
-    add_descriptions(topology, data->map->gid_prefix(), data->addresses);
-    data->endpoints = endpoints_of(session_.port().local(), topology, tables->tables, data->addresses);
+    const auto addresses = std::make_shared<Addresses>(addresses_);
+    addresses->set_prefix(data->map->gid_prefix());
+    add_descriptions(topology, data->map->gid_prefix(), *addresses);
+    data->endpoints = endpoints_of(session_.port().local(), topology, tables->tables, *addresses);
+    data->addresses = addresses;
     const Instant now = clock_now();
     return Tables{
         std::move(data), doubts_about(subnet), subnet.found.lost, subnet.found.doubtful, topology.links(), now,
@@ -224,7 +225,7 @@ class AcmCommand {
 int run_acm(AcmArgs& args, Output& out) {
   choose_places(args);
   if (const std::string wrong = args.librdmacm ? std::string() : hidden_librdmacm(args.service); !wrong.empty())
-    return out.error(Exit::environment, wrong);
+    return out.error(Exit::environment, wrong + ", or use --librdmacm");
   raise_open_files();
   auto addresses = read_addresses(args.addresses);
   if (!addresses) return out.error(addresses.error().exit, addresses.error().text);

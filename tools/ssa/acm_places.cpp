@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include <fstream>
-
 #include <fmt/format.h>
 
 #include "drivers/secure_env.hpp"
+#include "tools/read_whole.hpp"
 #include "tools/ssa/acm.hpp"
 
 namespace parley::tools {
@@ -17,24 +16,6 @@ std::string from_environment(const char* variable, const char* otherwise) {
   return value != nullptr && *value != 0 ? value : otherwise;
 }
 
-Or<std::string> read_address_file(const std::string& path) {
-  constexpr std::size_t chunk = 1 << 20;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  while (file && text.size() <= address_file_octets_max) {
-    const std::size_t had = text.size();
-    text.resize(had + chunk);
-    file.read(text.data() + had, chunk);
-    text.resize(had + static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.is_open() || (!file.eof() && text.size() <= address_file_octets_max))
-    return command_error(Exit::environment, fmt::format("'{}' cannot be read", path));
-  if (text.size() > address_file_octets_max)
-    return command_error(Exit::environment,
-                         fmt::format("'{}' has more than {} MiB", path, address_file_octets_max >> 20));
-  return text;
-}
-
 }  // namespace
 
 std::string acmes_socket() { return from_environment("PARLEY_ACM_SOCKET", ssa_driver::acme_socket); }
@@ -46,9 +27,8 @@ std::string hidden_librdmacm(const ssa_driver::AcmServiceOptions& service) {
   const auto wrong = [](const std::string& link, const std::string& place) {
     if (!ssa_driver::is_link_to(link, place)) return std::string();
     return fmt::format(
-        "{}: {} is a symbolic link to it, as ibacm leaves it, so that librdmacm would use it: remove the "
-        "link, or use --librdmacm",
-        place, link);
+        "{}: {} is a symbolic link to it, as ibacm leaves it, so that librdmacm would use it: remove the link", place,
+        link);
   };
   std::string out;
   for (const std::string& path : service.sockets)
@@ -61,7 +41,7 @@ std::string hidden_librdmacm(const ssa_driver::AcmServiceOptions& service) {
 Or<ssa::acm::Addresses> read_addresses(const std::string& path) {
   ssa::acm::Addresses out;
   if (path.empty()) return out;
-  const auto text = read_address_file(path);
+  const auto text = read_whole(path, address_file_octets_max);
   if (!text) return tl::unexpected(text.error());
   if (const auto added = out.add_file(*text); !added)
     return command_error(Exit::environment, fmt::format("{}: {}", path, added.error().sentence()));

@@ -2,12 +2,12 @@
 #include "tools/ssa/nodes.hpp"
 
 #include <charconv>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
 #include "base/escape.hpp"
+#include "tools/read_whole.hpp"
 #include "wire/mad/ssa.hpp"
 
 namespace parley::tools {
@@ -120,14 +120,9 @@ tl::expected<NodesFile, std::string> parse_nodes(std::string_view text) {
 }
 
 Or<NodesFile> read_nodes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(nodes_file_octets_max + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file && !file.eof()) return command_error(Exit::environment, fmt::format("{} cannot be read", path));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > nodes_file_octets_max)
-    return command_error(Exit::environment, fmt::format("{} has more than {} octets", path, nodes_file_octets_max));
-  auto parsed = parse_nodes(text);
+  const auto text = read_whole(path, nodes_file_octets_max);
+  if (!text) return tl::unexpected(text.error());
+  auto parsed = parse_nodes(*text);
   if (!parsed) return command_error(Exit::environment, fmt::format("{}, {}", path, parsed.error()));
   return std::move(*parsed);
 }

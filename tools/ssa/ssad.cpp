@@ -11,6 +11,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/escape.hpp"
 #include "base/text.hpp"
@@ -121,7 +122,19 @@ void wait_for(const ssa_driver::Daemon& daemon, const ssa_driver::ControlServer&
   static_cast<void>(::ppoll(polls.data(), polls.size(), &patience, nullptr));
 }
 
-int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, NodeAcm* acm, Output& out) {
+/// Publishes what is new to the service for ibacm's clients; says once that it answers.
+Or<void> follow(NodeAcm& acm, const ssa_driver::Daemon& daemon, const NodeAcmOptions& options, Output& out) {
+  const auto begun = acm.follow(daemon);
+  if (!begun) return tl::unexpected(begun.error());
+  if (!*begun) return {};
+  const std::size_t ports = daemon.paths()->ends().size();
+  out.text(fmt::format("serving paths between {} at {}", counted(ports, "port"), fmt::join(options.sockets, ", ")));
+  out.object({{"event", "serving_acm"}, {"sockets", options.sockets}, {"ports", ports}});
+  return {};
+}
+
+int serve(const SsadArgs& args, ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, NodeAcm* acm,
+          Output& out) {
   std::string survey_error;
   std::size_t unknown_sls = 0;
   while (!StopSignals::requested()) {
@@ -140,7 +153,7 @@ int serve(ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, NodeAc
     }
     if (!more) return out.error(Exit::environment, more.error().message());
     if (acm != nullptr)
-      if (const auto followed = acm->follow(daemon); !followed)
+      if (const auto followed = follow(*acm, daemon, args.acm, out); !followed)
         return out.error(followed.error().exit, followed.error().text);
     if (!*more) wait_for(daemon, control);
   }
@@ -175,6 +188,7 @@ int run_ssad(SsadArgs& args, Output& out) {
     return out.error(chosen.error().exit, chosen.error().text);
   if (!opened->transport->facts().lids) return out.error(Exit::usage, name + " has no LIDs: the tree needs a subnet");
   find_hosts(args, std::move(nodes));
+  if (!args.acm.sockets.empty()) args.acm.ports_of_node = ports_of_node(*opened->transport);
   auto daemon = ssa_driver::Daemon::open(args.daemon, std::move(opened->transport));
   if (!daemon) return out.error(Exit::environment, fmt::format("{}: {}", name, daemon.error().message()));
   auto control = ssa_driver::ControlServer::open(
@@ -194,7 +208,7 @@ int run_ssad(SsadArgs& args, Output& out) {
               {"roles", roles_text(args.daemon.roles)},
               {"data", where},
               {"control", args.control}});
-  return serve(**daemon, **control, acm.get(), out);
+  return serve(args, **daemon, **control, acm.get(), out);
 }
 
 std::string check_args(const SsadArgs& args) {
@@ -226,8 +240,10 @@ void add_options(Command sub, SsadArgs& args) {
       .check([](const std::string& text) { return mad_driver::check_where(text); });
   sub.option("--listen", args.listen, "Take data connections here; port 0: any").type("ADDRESS[:PORT]").shows_default();
   add_control_option(sub, args.control);
-  sub.option("--acm", args.acm.sockets,
-             "Also answer ib_acme and others at this Unix socket, as `parley ssa acm` does; several are possible")
+  sub.option(
+         "--acm", args.acm.sockets,
+         "Also answer ib_acme and others at this Unix socket, as `parley ssa acm` does, by LID, GID and --addresses: "
+         "NodeDescriptions are unknown; several are possible")
       .type("PATH")
       .repeatable();
   sub.option("--addresses", args.acm.addresses,

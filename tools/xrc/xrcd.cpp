@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley xrcd`: the XRC broker.
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "drivers/open_files.hpp"
 #include "drivers/secure_env.hpp"
 #include "drivers/xrcd/broker.hpp"
 #include "tools/rping/session.hpp"
@@ -41,21 +41,13 @@ std::optional<std::pair<int, std::string>> inherited_socket() {
   return std::pair(first, std::string(address.sun_path));
 }
 
-/// Each connection uses two descriptors, and the default limit may be low.
-void allow_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int run_xrcd(BrokerArgs& args, Output& out) {
   const StopSignals stop;
   if (const auto inherited = inherited_socket()) {
     args.broker.listening = inherited->first;
     args.broker.socket = inherited->second;
   }
-  allow_descriptors();
+  raise_open_files();  // each connection uses two
   auto broker = xrc::Broker::open(args.broker);
   if (!broker) {
     if (broker.error() == make_error_code(xrc::Refusal::busy))

@@ -11,6 +11,7 @@
 
 #include <csignal>
 
+#include "drivers/asio/local_socket.hpp"
 #include "parley/xrc_domain.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
 #include "tests/unit/drivers/quiet_fork.hpp"

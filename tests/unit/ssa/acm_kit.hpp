@@ -83,11 +83,13 @@ struct ThreeHosts {
   std::shared_ptr<Data> data() const {
     auto out = std::make_shared<Data>();
     out->map = map;
+    const auto addresses = std::make_shared<Addresses>();
     EXPECT_TRUE(
-        out->addresses.add_file("one fec0::1:0:0:0:c9\n192.0.2.1 fec0::1:0:0:0:c9\n# hosts\n"
-                                "192.0.2.2\tfec0::1:0:0:0:ca # two\n2001:db8::3 fec0::1:0:0:0:cb\r\n"
-                                "192.0.2.9 fec0::1:0:0:0:ff"));
-    out->addresses.add_name("two HCA-1", gid(2));
+        addresses->add_file("one fec0::1:0:0:0:c9\n192.0.2.1 fec0::1:0:0:0:c9\n# hosts\n"
+                            "192.0.2.2\tfec0::1:0:0:0:ca # two\n2001:db8::3 fec0::1:0:0:0:cb\r\n"
+                            "192.0.2.9 fec0::1:0:0:0:ff"));
+    addresses->add_name("two HCA-1", gid(2));
+    out->addresses = addresses;
     out->endpoints = {{77, gid(1), 1, 2, 0xFFFF, {"one", "192.0.2.1"}}, {77, gid(1), 1, 2, 0x8001, {}}};
     return out;
   }

@@ -131,8 +131,9 @@ TEST_F(SsaAcm, WithoutASourceTheAnswerHasTheLocalPortsAddress) {
   EXPECT_EQ(octets_of(source_of(record(destination, 3, subnet.gid(2)))), octets_of(record(source, 3, subnet.gid(1))));
   // librdmacm must not get an answer without a source.
   const auto data = subnet.data();
-  data->addresses = {};
-  ASSERT_TRUE(data->addresses.add_file("192.0.2.2 fec0::1:0:0:0:ca"));
+  const auto addresses = std::make_shared<Addresses>();
+  ASSERT_TRUE(addresses->add_file("192.0.2.2 fec0::1:0:0:0:ca"));
+  data->addresses = addresses;
   server.set_data(data);
   EXPECT_EQ(status({ipv4(destination, 2)}), 7U);
 }
@@ -316,10 +317,11 @@ TEST_F(SsaAcm, NoIndexIsTheGreatestThatAClientCanCountTo) {
 
 TEST_F(SsaAcm, LinkLocalGidsAreThoseOfTheSubnet) {
   const auto data = subnet.data();
-  data->addresses = {};
+  const auto addresses = std::make_shared<Addresses>();
   ASSERT_TRUE(
-      data->addresses.add_file("192.0.2.1 fe80::c9\n2001:db8::1 fec0::1:0:0:0:c9\nten fe80::c9\n192.0.2.2 fe80::ca"));
-  data->addresses.set_prefix(subnet.map->gid_prefix());
+      addresses->add_file("192.0.2.1 fe80::c9\n2001:db8::1 fec0::1:0:0:0:c9\nten fe80::c9\n192.0.2.2 fe80::ca"));
+  addresses->set_prefix(subnet.map->gid_prefix());
+  data->addresses = addresses;
   server.set_data(data);
   const Gid local = gid_of_port(0xFE80000000000000, 201);
   EXPECT_EQ(ask(big_request(2, 0, 0, {record(source, 3, local)})).size(), 72U) << "a local endpoint";
@@ -328,7 +330,7 @@ TEST_F(SsaAcm, LinkLocalGidsAreThoseOfTheSubnet) {
   ASSERT_EQ(answer.size(), 160U);
   EXPECT_EQ(octets_of(value_of<AcmEpAddrData>(ConstBytes(answer).subspan(88))), octets_of(ipv4(source, 1)));
   EXPECT_EQ(status({record(source, 3, local), record(destination, 3, gid_of_port(0xFE80000000000000, 202))}), 0U);
-  EXPECT_EQ(data->addresses.texts_of(subnet.gid(1)), (std::vector<std::string>{"2001:db8::1", "192.0.2.1", "ten"}));
+  EXPECT_EQ(addresses->texts_of(subnet.gid(1)), (std::vector<std::string>{"2001:db8::1", "192.0.2.1", "ten"}));
 }
 
 TEST(SsaAcmAddresses, AFileWithAWrongLineIsRefusedWithItsNumber) {
