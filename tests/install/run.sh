@@ -214,7 +214,7 @@ without() {
 # Connections over TCP work without rdma-core's libraries and isa-l; what needs one says so.
 libraries_are_opened_on_use() {
   local rdma=(librdmacm.so.1 libibverbs.so.1 libibumad.so.3)
-  [ "$(id -u)" = 0 ] || { echo "left out: only root may hide a library"; return 0; }
+  unshare --mount true 2>/dev/null || { echo "left out: no mounts of our own are allowed here"; return 0; }
   without "${rdma[@]}" libisal.so.2 -- timeout 60 "$work/c_static" || return
   without "${rdma[@]}" -- "$prefix/bin/parley" rping -c -a 127.0.0.1 --provider rdmacm 2>&1 | tee "$work/said"
   [ "${PIPESTATUS[0]}" = 3 ] && grep -q 'librdmacm\.so\.1' "$work/said" || return
