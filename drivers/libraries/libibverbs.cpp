@@ -4,7 +4,9 @@
 
 #include "drivers/libraries/forward.hpp"
 
+// What the headers have as macros, whose parts the compiler chooses.
 #undef ibv_query_port
+#undef ibv_reg_mr
 
 namespace {
 constinit parley::libraries::Library library{parley::libraries::libibverbs};
@@ -46,6 +48,7 @@ PARLEY_FORWARD(int, ibv_query_port, (ibv_context * context, uint8_t port_num, _c
 PARLEY_FORWARD(int, ibv_query_qp, (ibv_qp * qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr),
                (qp, attr, attr_mask, init_attr))
 PARLEY_FORWARD(int, ibv_query_srq, (ibv_srq * srq, ibv_srq_attr* srq_attr), (srq, srq_attr))
+PARLEY_FORWARD(ibv_mr*, ibv_reg_mr, (ibv_pd * pd, void* addr, size_t length, int access), (pd, addr, length, access))
 PARLEY_FORWARD(ibv_mr*, ibv_reg_mr_iova2, (ibv_pd * pd, void* addr, size_t length, uint64_t iova, unsigned int access),
                (pd, addr, length, iova, access))
 PARLEY_FORWARD(ssize_t, _ibv_query_gid_table,
