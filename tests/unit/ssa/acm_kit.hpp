@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // ibacm's requests as its clients write them (infiniband/acm.h), and a subnet to ask for: three hosts at a switch.
 #pragma once
+#include <algorithm>
 #include <cstring>
 
 #include "ssa/acm/server.hpp"
@@ -48,7 +49,7 @@ inline Bytes resolve_request(const std::vector<AcmEpAddrData>& records) {
 /// `info` is cut or filled up with zeros.
 inline AcmEpAddrData record(std::uint32_t flags, std::uint16_t type, ConstBytes info) {
   AcmEpAddrData out{.flags = flags, .type = type};
-  std::memcpy(out.info, info.data(), std::min(info.size(), sizeof out.info));
+  std::copy_n(info.begin(), std::min(info.size(), sizeof out.info), out.info);
   return out;
 }
 inline AcmEpAddrData named(std::uint32_t flags, std::string_view name) {
