@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/hex.hpp"
 
+#include <charconv>
+
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
@@ -40,6 +42,14 @@ std::string parse_hex_into(std::string_view text, Bytes& out, std::size_t max) {
     high = -1;
   }
   return high < 0 ? std::string() : "an odd number of hexadecimal digits";
+}
+
+std::optional<std::uint64_t> parse_hex_number(std::string_view text) {
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  std::uint64_t out = 0;
+  const auto [end, why] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
+  if (why != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return out;
 }
 
 }  // namespace parley::tools

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "drivers/write_all.hpp"
+
 namespace parley {
 
 Replacement::Replacement(std::string path)
@@ -27,14 +29,7 @@ Replacement::~Replacement() {
 bool Replacement::write(std::string_view content, mode_t mode) {
   // mkostemp() creates files that only their owner can read.
   if (fd_ < 0 || ::fchmod(fd_, mode) != 0) return false;
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd_, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+  return write_all(fd_, content);
 }
 
 bool Replacement::close() { return ::close(std::exchange(fd_, -1)) == 0; }

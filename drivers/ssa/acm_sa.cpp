@@ -28,13 +28,10 @@ wire::mad::Query<PathRecord> query_of(const PathRecord& record) {
   return out;
 }
 
-mad::Task<tl::expected<PathRecord, ssa::acm::Status>> ask_sa(mad::Port& port, mad::Path options, PathRecord record) {
+mad::Task<tl::expected<PathRecord, ssa::acm::Status>> ask_sa(mad::Port& port, mad::PathDefaults options,
+                                                             PathRecord record) {
   using ssa::acm::Status;
-  mad::Path path = port.sa_path();
-  path.retries = options.retries;
-  path.timeout = options.timeout;
-  path.sm_key = options.sm_key;
-  const mad::Reply<PathRecord> reply = co_await port.sa_get(path, query_of(record));
+  const mad::Reply<PathRecord> reply = co_await port.sa_get(options.apply(port.sa_path()), query_of(record));
   if (reply) co_return *reply;
   if (reply.error().is_no_records()) co_return tl::unexpected(Status::no_data);
   co_return tl::unexpected(reply.error().fault() == mad::Fault::timeout ? Status::timed_out : Status::invalid);

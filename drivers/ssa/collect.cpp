@@ -34,7 +34,6 @@ constexpr std::uint32_t keys_in_block = 32;
 constexpr std::uint32_t keys_max = ssa::segment_octets / 2;  // what the variable part of a record can have
 
 bool is_switch(const TopologyNode& node) { return node.type == NodeType::switch_; }
-bool is_end(const TopologyNode& node, std::size_t number) { return is_switch(node) == (number == 0); }
 
 class Collection {
  public:
@@ -94,7 +93,7 @@ class Collection {
       const TopologyNode& node = topology_.nodes()[i];
       const auto ports = topology_.ports_of(node);
       for (std::size_t n = 0; n < ports.size(); ++n)
-        if (is_end(node, n) && ports[n].known) take(i, static_cast<std::uint8_t>(n));
+        if (is_end_port(node, n) && ports[n].known) take(i, static_cast<std::uint8_t>(n));
     }
   }
 

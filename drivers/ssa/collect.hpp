@@ -36,6 +36,11 @@ struct SubnetTables {
   bool whole = false;                                ///< not stopped, and nothing lost
 };
 
+/// Whether packets end at this port of the node: port 0 of a switch, each other port of others.
+inline bool is_end_port(const mad::TopologyNode& node, std::size_t number) {
+  return (node.type == wire::mad::NodeType::switch_) == (number == 0);
+}
+
 /// Reads forwarding tables, P_Key tables and SLs. `topology` and `out` must outlive the task. Ends early if the task's
 /// scope is stopped.
 mad::Task<void> collect(mad::Port& port, const mad::Topology& topology, CollectOptions options, SubnetTables& out);

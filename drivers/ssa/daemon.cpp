@@ -28,13 +28,6 @@ std::uint64_t draw_seed() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-/// A default time of the tree, for this heartbeat.
-Duration scaled(Duration time, Duration heartbeat) {
-  constexpr Duration usual = ssa::NodeTimers().heartbeat;
-  return Duration(static_cast<Duration::rep>(
-      static_cast<double>(time.count()) * static_cast<double>(heartbeat.count()) / static_cast<double>(usual.count())));
-}
-
 ssa::NodeTimers node_timers(Duration heartbeat) {
   ssa::NodeTimers out;
   for (Duration* time : {&out.join_spread, &out.hello_first, &out.hello_max, &out.handover_spread, &out.hello_refresh,
@@ -51,6 +44,12 @@ mad::PortOptions port_options(const mad::Transport& transport) {
 }
 
 }  // namespace
+
+Duration scaled(Duration time, Duration heartbeat) {
+  constexpr Duration usual = ssa::NodeTimers().heartbeat;
+  return Duration(static_cast<Duration::rep>(
+      static_cast<double>(time.count()) * static_cast<double>(heartbeat.count()) / static_cast<double>(usual.count())));
+}
 
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<mad::Transport> transport)
     : options_(std::move(options)),

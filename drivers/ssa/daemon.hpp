@@ -45,6 +45,9 @@ struct DaemonOptions {
   std::function<std::uint8_t(const Gid&)> roles_of;
 };
 
+/// A default time of the tree, in proportion to this heartbeat.
+Duration scaled(Duration time, Duration heartbeat);
+
 /// The last collection of a subnet.
 struct Survey {
   mad::Discovery found;

@@ -28,11 +28,9 @@ std::string fault_of(const Survey& survey) {
 
 ssa::MasterTimers master_timers(Duration heartbeat) {
   ssa::MasterTimers out;
-  const double factor =
-      static_cast<double>(heartbeat.count()) / static_cast<double>(ssa::NodeTimers().heartbeat.count());
   for (Duration* time :
        {&out.settle, &out.shape_grace, &out.spread, &out.answer_first, &out.confirm, &out.rebalance, &out.unpark})
-    *time = Duration(static_cast<Duration::rep>(static_cast<double>(time->count()) * factor));
+    *time = scaled(*time, heartbeat);
   return out;
 }
 

@@ -85,7 +85,7 @@ class SubnetDatabase::Update {
     const TopologyNode& node = topology_.nodes()[index];
     const auto ports = topology_.ports_of(node);
     for (std::size_t n = 0; n < ports.size(); ++n) {
-      const bool end = (node.type == wire::mad::NodeType::switch_) == (n == 0);
+      const bool end = is_end_port(node, n);
       if (!ports[n].known || (!end && (n == 0 || ports[n].peer == mad::no_node))) continue;
       const auto number = static_cast<std::uint8_t>(n);
       const auto keys = tables_.p_keys.find({index, number});

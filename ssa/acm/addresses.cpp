@@ -6,22 +6,13 @@
 
 #include "base/bytes_io.hpp"
 #include "base/gid_hash.hpp"
+#include "base/words.hpp"
 #include "parley/address.hpp"
 #include "ssa/paths.hpp"
 
 namespace parley::ssa::acm {
 
 namespace {
-
-constexpr std::string_view blanks = " \t\r";
-
-/// The next word of `line`, which is removed from it.
-std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
-  const std::string_view word = line.substr(0, line.find_first_of(blanks));
-  line.remove_prefix(word.size());
-  return word;
-}
 
 std::size_t octets_of_type(std::uint16_t type) { return type == record_type::ipv4 ? 4 : 16; }
 

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "drivers/private_file.hpp"
+#include "drivers/write_all.hpp"
 
 namespace parley::tools {
 namespace {
@@ -60,14 +61,7 @@ int open_outlet(const std::string& path, int flags) {
 
 bool write_all(int fd, std::string_view content) {
   const NoSigpipe quiet;
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+  return parley::write_all(fd, content);
 }
 
 NoSigpipe::NoSigpipe() {

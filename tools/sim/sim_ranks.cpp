@@ -83,14 +83,14 @@ int Ranks::follow(unsigned jobs, Output& out) {
   world_->send(0, sim::ranks::encode_message(hello(jobs)));
   auto alive_at = steady_clock::now(), heard = alive_at;
   for (;;) {
-    while (auto received = world_->receive(sim::ranks::rank_message_max)) {
+    while (const auto received = world_->receive(sim::ranks::rank_message_max)) {
       heard = steady_clock::now();
       const auto message = sim::ranks::decode_message(received->octets);
       if (const auto* done = message ? std::get_if<sim::ranks::Done>(&*message) : nullptr) {
         take_leave(done->together);
         return code(Exit::ok);
       }
-      worker.put(std::move(received->octets));
+      worker.put(received->octets);
     }
     while (auto made = worker.take(turn_time)) world_->send(0, std::move(*made));
     const std::size_t sending = world_->sending();
@@ -163,7 +163,7 @@ class Lead {
   void send() {
     while (auto message = leader_.next_message())
       if (message->rank == 0)
-        worker_.put(std::move(message->octets));
+        worker_.put(message->octets);
       else
         world_.send(message->rank, std::move(message->octets));
     world_.sending();

@@ -177,8 +177,7 @@ class AcmCommand {
   }
 
   void answer(AcmService& service, const ssa_driver::AcmQuery& query) {
-    const mad::Path options = session_.with_options(mad::Path::to_self());
-    const auto asked = session_.run(ssa_driver::ask_sa(session_.port(), options, query.record),
+    const auto asked = session_.run(ssa_driver::ask_sa(session_.port(), session_.defaults(), query.record),
                                     {.stop = [] { return StopSignals::requested(); }, .tick = {}});
     if (asked)
       service.answer(query.client, *asked);

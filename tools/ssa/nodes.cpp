@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/ssa/nodes.hpp"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
 #include "base/escape.hpp"
+#include "base/words.hpp"
+#include "tools/hex.hpp"
 #include "tools/read_whole.hpp"
 #include "wire/mad/ssa.hpp"
 
@@ -24,48 +24,29 @@ constexpr Role all_roles[] = {
 #undef PARLEY_X
 };
 
-/// Takes the next word off the text; empty: there is none.
-std::string_view next_word(std::string_view& text) {
-  constexpr std::string_view blanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return text = {};
-  const std::size_t end = std::min(text.find_first_of(blanks, begin), text.size());
-  const std::string_view word = text.substr(begin, end - begin);
-  text.remove_prefix(end);
-  return word;
-}
-
-std::optional<std::uint64_t> parse_guid(std::string_view text) {
-  if (text.starts_with("0x")) text.remove_prefix(2);
-  std::uint64_t out = 0;
-  const auto [end, why] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
-  if (why != std::errc() || end != text.data() + text.size() || out == 0) return std::nullopt;
-  return out;
-}
-
 /// An error, or nothing.
 std::string parse_line(std::string_view line, NodesFile& out) {
   line = line.substr(0, line.find('#'));
-  const std::string_view who = next_word(line);
+  const std::string_view who = take_word(line);
   if (who.empty()) return {};
   NodeEntry entry;
-  const auto roles = parse_roles(next_word(line));
+  const auto roles = parse_roles(take_word(line));
   if (!roles) return roles.error();
   entry.roles = *roles;
-  if (const std::string_view where = next_word(line); !where.empty()) {
+  if (const std::string_view where = take_word(line); !where.empty()) {
     const auto address = Address::parse(where);
     if (!address || address->port != 0 || address->is_any())
       return fmt::format("'{}' is not an address without a port", printable(where, false));
     entry.address = *address;
   }
-  if (!next_word(line).empty()) return "more than three words";
+  if (!take_word(line).empty()) return "more than three words";
   if (who == "*") {
     if (out.others) return "a second line for *";
     out.others = entry;
     return {};
   }
-  const auto guid = parse_guid(who);
-  if (!guid) return fmt::format("'{}' is neither a port GUID nor *", printable(who, false));
+  const auto guid = parse_hex_number(who);
+  if (!guid || *guid == 0) return fmt::format("'{}' is neither a port GUID nor *", printable(who, false));
   return out.by_guid.emplace(*guid, entry).second ? std::string() : fmt::format("a second line for 0x{:016x}", *guid);
 }
 

@@ -37,6 +37,7 @@ std::optional<double> age_of(const Daemon& daemon, Instant now) {
   if (daemon.current().get() == nullptr) return std::nullopt;
   return in_seconds(now - daemon.current_at());
 }
+bool is_current(const Daemon& daemon) { return daemon.member() != nullptr && daemon.member()->is_current(); }
 AnswerValue age_value(const std::optional<double>& age) { return age ? AnswerValue(*age) : AnswerValue(); }
 
 /// Messages that were refused, by reason.
@@ -83,7 +84,7 @@ void add_surveys(const ssa_driver::SurveyFacts& surveys, Answer& answer, AnswerM
 
 void add_database(const Daemon& daemon, Instant now, Answer& answer, AnswerMembers& out) {
   const ssa::SnapshotPtr snapshot = daemon.current().get();
-  const bool current = daemon.member() != nullptr && daemon.member()->is_current();
+  const bool current = is_current(daemon);
   const auto age = age_of(daemon, now);
   out.emplace_back("epoch", epoch_value(snapshot == nullptr ? Epoch{} : snapshot->epoch()));
   out.emplace_back("current", current);
@@ -132,12 +133,11 @@ void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
 void answer_epoch(const Daemon& daemon, Instant now, Answer& answer) {
   const ssa::SnapshotPtr snapshot = daemon.current().get();
   if (snapshot == nullptr) return answer.error(code(Exit::failed), "there is no database yet");
-  const bool current = daemon.member() != nullptr && daemon.member()->is_current();
   answer.text(epoch_text(snapshot->epoch()));
   answer.event("epoch", {{"incarnation", count(snapshot->epoch().incarnation)},
                          {"counter", count(snapshot->epoch().counter)},
                          {"digest", fmt::format("0x{:08x}", snapshot->digest())},
-                         {"current", current},
+                         {"current", is_current(daemon)},
                          {"age_s", age_value(age_of(daemon, now))}});
 }
 

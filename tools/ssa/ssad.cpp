@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <memory>
 #include <optional>
 
@@ -21,6 +20,7 @@
 #include "drivers/open_files.hpp"
 #include "drivers/ssa/control.hpp"
 #include "drivers/ssa/daemon.hpp"
+#include "tools/hex.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/ssa/node_acm.hpp"
 #include "tools/ssa/nodes.hpp"
@@ -57,14 +57,11 @@ Or<std::uint64_t> read_key(const std::string& path) {
   text = text.substr(0, text.find('\n'));
   if ((is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return command_error(Exit::environment, fmt::format("--key-file: {} must have mode 0600", path));
-  std::string_view digits = text;
-  if (digits.starts_with("0x")) digits.remove_prefix(2);
-  std::uint64_t out = 0;
-  const auto [end, why] = std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
-  if (why != std::errc() || end != digits.data() + digits.size())
+  const auto key = parse_hex_number(text);
+  if (!key)
     return command_error(Exit::environment,
                          fmt::format("--key-file: {} has no number of up to 16 hexadecimal digits", path));
-  return out;
+  return *key;
 }
 
 /// The roles of this port: those of --role, or of the file of --nodes.
