@@ -61,9 +61,12 @@ bool all_acknowledged(int fd, bool fin_queued) noexcept {
   return ::ioctl(fd, SIOCOUTQ, &queued) != 0 || queued <= (fin_queued ? 1 : 0);
 }
 
-// ICMP errors about a peer are stored until the stream's own timeout, and then reported instead of ETIMEDOUT.
+// An ICMP error about an established stream is stored until the stream's own timeout, and then reported instead of
+// ETIMEDOUT. The others are what Linux makes of ICMP's and ICMPv6's codes (RFC 1122 §4.2.3.9; RFC 4443 §3).
 bool means_silence(int error) noexcept {
-  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
+  static constexpr int silent[] = {ETIMEDOUT,    EHOSTUNREACH, ENETUNREACH, EHOSTDOWN,  ENETDOWN, ENONET,
+                                   ECONNREFUSED, ENOPROTOOPT,  EPROTO,      EOPNOTSUPP, EACCES,   EMSGSIZE};
+  return std::ranges::find(silent, error) != std::ranges::end(silent);
 }
 
 }  // namespace parley::asio_driver

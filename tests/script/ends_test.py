@@ -87,6 +87,8 @@ REJECTED = {
     "ICMP administratively prohibited": "prohibited",
 }
 ROUTES = {"port": "blackhole", "host": "unreachable", "prohibited": "prohibit"}
+ADDRESSES = {"client": "192.0.2.1", "server": "198.51.100.2"}  # with a router between them
+ANSWERED = 4  # packets
 PORT_UNREACHABLE = "3"  # which no route answers: icmp_reject.py does
 PHASES = {
     "server killed, client waits for the decision": ("client", "kill", None),
@@ -109,7 +111,7 @@ class Watched:
                       **({"router": netns.inside(router[0])} if router else {})}
         victim = "server" if survivor == "client" else "client"
         whose = {"own": survivor, "its": victim}.get(cut)
-        address = "198.51.100.2:7471" if router else "192.0.2.2:7471"
+        address = f"{ADDRESSES['server'] if router else '192.0.2.2'}:7471"
         self.parts = {}
         self.what = (provider, survivor, phase, how, cut)
         begin = time.monotonic()
@@ -127,18 +129,23 @@ class Watched:
             if whose:
                 subprocess.run([*self.hosts[whose], "ip", "link", "set", "v" if whose == "client" else "w", "down"], check=True)
             elif router:
-                self.reject(cut)
+                # Over TCP an error about what arrived changes nothing, then or later.
+                self.reject(cut, ADDRESSES[survivor] if provider == "iwarp" else None)
         # Of a stopped process over iWARP nothing is told: its system answers for it.
         self.told = self.end_of(survivor, 3 * DEAD_AFTER / 1000 if (provider, how) == ("iwarp", "stop") else LIMIT)
         self.seconds = time.monotonic() - begin
         for part in (*self.parts.values(), link):
             part.end()
 
-    def reject(self, what):
+    def reject(self, what, first=None):
+        """`first` is the host of which several packets are answered and forwarded, a keepalive's acknowledgement among them."""
         if what == "port":
             self.parts["firewall"] = netns.Process(self.test, *self.hosts["router"], sys.executable, "-B", REJECT, PORT_UNREACHABLE,
                                                    "near", "far")
             self.parts["firewall"].says("rejecting")
+            for _ in range(ANSWERED if first else 0):
+                while self.parts["firewall"].line() != f"answered {first}":
+                    pass
         subprocess.run([*self.hosts["router"], "ip", "route", "add", ROUTES[what], "default", "table", "100"], check=True)
 
     def wait_for(self, role, wanted):

@@ -5,7 +5,7 @@ icmp_reject.py CODE INTERFACE[...]
 icmp_reject.py -6 CODE INTERFACE[...]
 
 CODE is that of the message (ICMP: 1 host, 3 port, 13 administratively prohibited; with -6, ICMPv6: 1 administratively prohibited). Packets
-still have to be dropped elsewhere (a blackhole route, tc): the program only answers. Prints "rejecting" once it does, and runs until it is ended."""
+still have to be dropped elsewhere (a blackhole route, tc): the program only answers. Prints "rejecting" once it does, then "answered" and the source of each, and runs until it is ended."""
 import select
 import socket
 import struct
@@ -68,7 +68,9 @@ def main():
             packet, (_, _, kind, *_) = tap.recvfrom(65535)
             message = answer(version, packet, code) if kind == socket.PACKET_HOST else None
             if message:
-                out.sendto(message, (socket.inet_ntop(version.family, packet[version.source]), 0))
+                source = socket.inet_ntop(version.family, packet[version.source])
+                out.sendto(message, (source, 0))
+                print("answered", source, flush=True)
 
 
 main()

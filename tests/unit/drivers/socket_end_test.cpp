@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace parley::asio_driver {
 namespace {
 
@@ -51,6 +53,14 @@ TEST(SocketEnd, APeerIsAskedAtOnceAndThenAsBefore) {
   EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPIDLE), 1);
   let_rest(s.fd, 4500ms);
   EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPIDLE), 6);
+}
+
+// Of an established stream only these are ends by the peer: the rest is what ICMP said before the time was up.
+TEST(SocketEnd, AnErrorByIcmpMeansSilence) {
+  for (const int error : {ECONNRESET, EPIPE}) EXPECT_FALSE(means_silence(error)) << error;
+  for (const int error : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EHOSTDOWN, ENONET, ENOPROTOOPT, ECONNREFUSED,
+                          EOPNOTSUPP, EMSGSIZE, EPROTO, EACCES})
+    EXPECT_TRUE(means_silence(error)) << error;
 }
 
 TEST(SocketEnd, KeepalivesAreInWholeSeconds) {
