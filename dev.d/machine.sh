@@ -101,6 +101,18 @@ unity_files() { # number for a new folder
   echo "${files:-$1}"
 }
 
+# Of tests all of a room's, where memory has room for such compilers (measured: 2904 MiB) and nobody says another number.
+TEST_FILES=96 TEST_JOB_MIB=3200
+unity_test_files() { # number of files of a room
+  local files
+  files=${PARLEY_UNITY_FILES:-$(cached "$BUILD" PARLEY_UNITY_TEST_FILES)}
+  if [ -z "$files" ]; then
+    files=$1
+    [ "$1" -lt "$UNITY_FILES" ] || [ "$(available_memory)" -lt $((JOBS * TEST_JOB_MIB)) ] || files=$TEST_FILES
+  fi
+  echo "$files"
+}
+
 # MiB of memory and swap that can be used, at most the limit of a container.
 available_memory() {
   { cat /proc/meminfo /sys/fs/cgroup/memory.max 2>/dev/null || true; } | awk '

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from cli import LIMIT, PARLEY, SOURCE_DIR
-from stock import REJECTED, listens
+from stock import REJECTED, ended_well, listens
 
 # In a network of its own the test has the ports of the README for itself, and may capture.
 INSIDE = "PARLEY_README_NETWORK"
@@ -101,7 +101,7 @@ class Shell:
                and all(server.poll() is None for _, server in self.background)):
             process = self.start(command)
             out = self.output(process)
-        if process.returncode != 0:
+        if not ended_well(process, out):
             self.failed.append(f"{command}: exit status {process.returncode}\n{out}")
         return out
 

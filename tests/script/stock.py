@@ -33,5 +33,6 @@ def receives(place):
 
 
 def ended_well(process, said):
-    late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
+    """The program may be an argument of its own, or in the words of a shell's command."""
+    late = "rping" in " ".join(process.args).split() and process.returncode == 255 and LATE_THREAD in said
     return process.returncode == 0 or late

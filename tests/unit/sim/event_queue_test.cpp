@@ -14,7 +14,7 @@ namespace {
 Instant at(std::int64_t ns) { return Instant(Duration(ns)); }
 
 /// The queue beside a plain ordered set: every pop has to agree.
-class Pair {
+class TwoQueues {
  public:
   void push(std::int64_t ns) {
     const auto handle = static_cast<std::uint32_t>(sequence_ & 0xFFFFFF);
@@ -103,7 +103,7 @@ TEST(SimEventQueue, AgreesWithAnOrderedSetOverEveryReach) {
                                                             {1, 64, 4096, 262'143, 262'145, 1'000'000'000'000}};
   for (std::size_t m = 0; m < mixtures.size(); ++m) {
     Rng rng(m);
-    Pair pair;
+    TwoQueues pair;
     std::int64_t now = 0;
     for (int i = 0; i < 20'000; ++i) {
       const bool push = pair.empty() || rng.below(1000) < (i / 4000 % 2 == 0 ? 700u : 350u);

@@ -6,8 +6,8 @@ namespace parley::sim::testing_hosts {
 namespace {
 
 /// Plain TCP programs on two hosts, with one connection from a to b.
-struct PlainPair {
-  PlainPair() {
+struct ConnectedPair {
+  ConnectedPair() {
     for (std::size_t i = 0; i < 2; ++i) {
       cable.add();
       cable.hosts[i]->set_app(nullptr);
@@ -33,7 +33,7 @@ struct PlainPair {
 };
 
 TEST(SimHostProcess, OctetsForAStoppedProgramWaitInItsSystem) {
-  PlainPair p;
+  ConnectedPair p;
   const Bytes octets = pattern(1 << 20);
   p.cable.hosts[1]->stop_process();
   EXPECT_TRUE(p.cable.hosts[1]->process_stopped());
@@ -49,7 +49,7 @@ TEST(SimHostProcess, OctetsForAStoppedProgramWaitInItsSystem) {
 }
 
 TEST(SimHostProcess, AConnectionToAStoppedProgramIsAcceptedWhenItGoesOn) {
-  PlainPair p;
+  ConnectedPair p;
   p.cable.hosts[1]->stop_process();
   const StreamId second = p.tcp[0].open(with_port(p.cable.hosts[1]->address(), 7471));
   p.turn(0);

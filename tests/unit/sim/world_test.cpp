@@ -74,13 +74,13 @@ struct PlainWorld {
   std::vector<LinkId> links;
 };
 
-FaultRule rule(FaultAction action) {
+FaultRule any_rule(FaultAction action) {
   FaultRule r;
   r.action = action;
   return r;
 }
 FaultRule host_rule(FaultAction action, NodeId host, Duration from) {
-  FaultRule r = rule(action);
+  FaultRule r = any_rule(action);
   r.host = host;
   r.from = Instant(from);
   return r;
@@ -287,10 +287,10 @@ TEST(SimWorld, AWorldCanBeMovedAndDroppedInMidRun) {
 /// A lossy run: every random thing of the network has a part in it.
 struct LossyRun {
   explicit LossyRun(std::uint64_t seed) : w(seed, 1) {
-    FaultRule loss = rule(FaultAction::drop);
+    FaultRule loss = any_rule(FaultAction::drop);
     loss.chance = {1, 20};
     EXPECT_TRUE(w.world.add_fault(w.links[0], LinkDirection::both, loss));
-    FaultRule jitter = rule(FaultAction::delay);
+    FaultRule jitter = any_rule(FaultAction::delay);
     jitter.jitter = 20us;
     jitter.reorder = true;
     EXPECT_TRUE(w.world.add_fault(w.links[1], LinkDirection::forward, jitter));
@@ -362,19 +362,20 @@ TEST(SimWorld, ATapDoesNotChangeTheRun) {
 TEST(SimWorld, RefusesFaultsThatCannotBe) {
   PlainWorld w(1, 1);
   World& world = w.world;
-  EXPECT_EQ(error(world.add_fault(9, LinkDirection::both, rule(FaultAction::drop))),
+  EXPECT_EQ(error(world.add_fault(9, LinkDirection::both, any_rule(FaultAction::drop))),
             "a fault of link 9: there is no such link");
-  EXPECT_EQ(error(world.add_fault(rule(FaultAction::drop))), "drop is of a link: name one");
+  EXPECT_EQ(error(world.add_fault(any_rule(FaultAction::drop))), "drop is of a link: name one");
   EXPECT_EQ(error(world.add_fault(host_rule(FaultAction::crash, 2, 1s))), "crash: s0 is a switch; write a host");
   EXPECT_EQ(error(world.add_fault(host_rule(FaultAction::pause, 77, 1s))), "pause: there is no node 77");
   EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, host_rule(FaultAction::crash, 2, 1s))),
             "link a-s0: crash: s0 is a switch; write a host");
-  EXPECT_EQ(
-      error(world.add_fault(0, LinkDirection::both, rule(FaultAction::set_rate))).rfind("link a-s0: set_rate needs", 0),
-      0U);
-  EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, rule(FaultAction::truncate))).rfind("link a-s0: truncate", 0),
+  EXPECT_EQ(error(world.add_fault(0, LinkDirection::both, any_rule(FaultAction::set_rate)))
+                .rfind("link a-s0: set_rate needs", 0),
             0U);
-  FaultRule backward_in_time = rule(FaultAction::set_rate);
+  EXPECT_EQ(
+      error(world.add_fault(0, LinkDirection::both, any_rule(FaultAction::truncate))).rfind("link a-s0: truncate", 0),
+      0U);
+  FaultRule backward_in_time = any_rule(FaultAction::set_rate);
   backward_in_time.rate_bps = 1;
   backward_in_time.from = Instant(2s);
   backward_in_time.until = Instant(1s);
@@ -410,7 +411,7 @@ TEST(SimWorld, AHostCrashesWhenAFramePasses) {
   PlainWorld w;
   Seen seen;
   w.world.set_tap(&seen);
-  FaultRule crash = rule(FaultAction::crash);
+  FaultRule crash = any_rule(FaultAction::crash);
   crash.host = w.b->id();
   crash.match.message = MessageKind::tcp_data;
   ASSERT_TRUE(w.world.add_fault(w.links[0], LinkDirection::forward, crash));
@@ -430,7 +431,7 @@ TEST(SimWorld, ARateChangesAtItsTimeAndBack) {
   w.world.set_tap(&seen);
   ASSERT_TRUE(w.connect());
   w.world.run_for(500ms);
-  FaultRule slow = rule(FaultAction::set_rate);
+  FaultRule slow = any_rule(FaultAction::set_rate);
   slow.rate_bps = 8'000;  // a thousand octets a second
   slow.from = Instant(1s);
   slow.until = Instant(30s);
@@ -449,7 +450,7 @@ TEST(SimWorld, ARateChangesAtItsTimeAndBack) {
 
 TEST(SimWorld, APartitionHealsAtItsTime) {
   PlainWorld w;
-  FaultRule partition = rule(FaultAction::drop);
+  FaultRule partition = any_rule(FaultAction::drop);
   partition.from = Instant(1s);
   partition.until = Instant(4s);
   ASSERT_TRUE(w.world.add_fault(w.links[0], LinkDirection::both, partition));
