@@ -156,6 +156,22 @@ TEST(LadderText, ManyHostsHaveTheirWordsBesideAndABroadcastReachesAll) {
   EXPECT_THAT(text, HasSubstr("|-------------+------------>|   SYN"));
 }
 
+TEST(LadderText, ANameThatIsTooLongForItsColumnIsCut) {
+  const auto head = [](std::size_t hosts, const std::string& name, std::size_t width) {
+    Ladder p;
+    p.columns.assign(hosts, name);
+    for (std::uint32_t host = 0; host < hosts; ++host) p.rows.push_back(frame(host, host, 0, "SYN"));
+    return lines(to_text(p, {.width = width, .ascii = true})).front();
+  };
+  const std::string name = "abcdefghijklmnopqrstu", before = " frame      seconds  ";
+  EXPECT_EQ(head(1, name, 100), before + "abcdefghijklmnopq...");
+  EXPECT_EQ(head(1, name.substr(1), 100), before + "bcdefghijklmnopqrstu");
+  EXPECT_EQ(head(2, name, 60), before + "abcdefghijklmno...   abcdefghijklmno...");
+  EXPECT_EQ(head(2, name.substr(3), 60), before + "defghijklmnopqrstu   defghijklmnopqrstu");
+  EXPECT_EQ(head(3, name, 60), before + "abcde... abcde... abcde...");
+  EXPECT_EQ(head(3, name.substr(13), 60), before + "nopqrstu nopqrstu nopqrstu");
+}
+
 TEST(LadderText, WhatTheWireSaysCannotDriveTheTerminal) {
   Ladder p = handshake();
   p.rows[0].detail = "\033[31mred\033]0;title\007 \xff\xfe \xc2\x9b";

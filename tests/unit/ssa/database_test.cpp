@@ -95,12 +95,35 @@ TEST(SsaDatabase, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error(writer.update(links, 3, link(0))), HasSubstr("table 0 has no record 3"));
   EXPECT_THAT(error(writer.erase(9, 3)), HasSubstr("table 9 has no record 3"));
   EXPECT_EQ(writer.commit()->epoch().counter, 1U) << "nothing has changed";
-  EXPECT_FALSE(DatabaseWriter::create({}, 7));
-  EXPECT_FALSE(DatabaseWriter::create({{{"", 12, no_variable_part}}}, 7));
-  EXPECT_FALSE(DatabaseWriter::create({{{"T", 0, no_variable_part}}}, 7));
-  EXPECT_FALSE(DatabaseWriter::create({{{"T", 1025, no_variable_part}}}, 7));
-  EXPECT_FALSE(DatabaseWriter::create({{{"T", 12, 5}}}, 7)) << "the reference would end behind the record";
   EXPECT_FALSE(DatabaseWriter::create(two_tables(), 0));
+}
+
+// The limits themselves are accepted.
+TEST(SsaDatabase, ASchemaHasItsLimits) {
+  const auto tables = [](std::size_t n) { return Schema{std::vector<TableDef>(n, {"T", 12, no_variable_part})}; };
+  const auto one = [](std::string name, std::uint16_t octets, std::uint16_t ref_at = no_variable_part) {
+    return Schema{{{"first", 12, no_variable_part}, {std::move(name), octets, ref_at}}};
+  };
+  for (const Schema& good :
+       {tables(1), tables(64), one(std::string(32, 'T'), 1), one("T", 1024), one("T", 8, 0), one("T", 12, 4)}) {
+    const auto created = DatabaseWriter::create(good, 7);
+    EXPECT_TRUE(created) << created.error().message();
+  }
+  const std::pair<Schema, std::string> bad[] = {
+      {tables(0), "a database has 0 tables, and must have 1 to 64"},
+      {tables(65), "a database has 65 tables, and must have 1 to 64"},
+      {one("", 12), "a table's name has 0 octets, and must have 1 to 32"},
+      {one(std::string(33, 'T'), 12), "a table's name has 33 octets, and must have 1 to 32"},
+      {one(std::string("T\0", 2), 12), "a table's name has 2 octets"},
+      {one("T", 0), "a record has 0 octets, and must have 1 to 1024"},
+      {one("T", 1025), "a record has 1025 octets, and must have 1 to 1024"},
+      {one("T", 7, 0), "the reference to the variable part at octet 0 is not within a record of 7 octets"},
+      {one("T", 12, 5), "the reference to the variable part at octet 5 is not within a record of 12 octets"}};
+  for (const auto& [schema, error] : bad) {
+    const auto created = DatabaseWriter::create(schema, 7);
+    ASSERT_FALSE(created) << error;
+    EXPECT_THAT(created.error().message(), HasSubstr(error));
+  }
 }
 
 }  // namespace
