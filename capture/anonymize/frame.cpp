@@ -18,10 +18,8 @@ constexpr std::size_t tags_max = 4, extensions_max = 16;  // the limits of wire:
 
 bool is_vlan(std::uint16_t type) { return type == 0x8100 || type == 0x88A8 || type == 0x9100; }
 
-std::uint16_t read16(ConstBytes in, std::size_t at) {
-  if (at + 2 > in.size()) return 0;
-  return Reader(in.subspan(at)).be16();
-}
+/// 0 if the octets are not there.
+std::uint16_t read16(ConstBytes in, std::size_t at) { return Reader(in.subspan(std::min(at, in.size()))).be16(); }
 void write16(MutBytes out, std::size_t at, std::uint16_t v) { Writer(out.subspan(at, 2)).be16(v); }
 
 std::uint16_t sum_of(ConstBytes pseudo, ConstBytes body) {

@@ -112,6 +112,14 @@ TEST(AnonymizeFrame, AnIpChecksumLeftToTheNicStaysZero) {
   EXPECT_EQ(n.checksums_wrong, 1u);
 }
 
+TEST(AnonymizeFrame, AnIpv6PacketLeftToTheNicForSegmentationIsAsLongAsItsFrame) {
+  FramePart f = ethernet(0x86DD, ip6({}, udp()));
+  for (Bytes* each : {&f.before, &f.after}) (*each)[18] = (*each)[19] = 0;  // its length
+  const FrameCounts n = expect_becomes(f, "no length");
+  EXPECT_EQ(n.udp, 1u);
+  EXPECT_EQ(n.checksums_right, 1u);
+}
+
 TEST(AnonymizeFrame, RefusesHeadersThatAreNone) {
   for (const std::uint8_t first : Bytes{0x44, 0x35, 0x65, 0x05}) {
     FramePart f;
