@@ -299,9 +299,7 @@ void Client::apply(const Request& asked, const Answer& answer) {
       if (good) {
         registrations_.clear();
         events_.clear();
-        lost_ = false;
-        was_member_ = false;
-        carriers_ = 0;
+        lost_ = false;  // refuse() is next: no broker hears of this member again
       }
       break;
     default: break;

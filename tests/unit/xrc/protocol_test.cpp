@@ -93,11 +93,44 @@ struct Script {
     const auto out = client.poll_transmit();
     return out ? std::get<Request>(*parse(out->octets)) : Request{.ask = RequestType::list};
   }
+  /// A request and what the broker answers. The user has its answer.
+  Answer call(const Request& request, Answer a) {
+    EXPECT_TRUE(client.ask(now, request));
+    a.about = request.ask;
+    answer(a);
+    return client.poll_answer().value_or(Answer{.refusal = Refusal::timed_out});
+  }
+  void enlist(TgtId tgt) { call({.ask = RequestType::enlist, .tgt = tgt}, {.state = State::rtr, .tgt = tgt}); }
+  /// The request is sent, its caller gives it up, and its answer arrives.
+  void give_up(const Request& request, Answer a) {
+    const auto number = client.ask(now, request);
+    ASSERT_TRUE(number);
+    a.number = sent().number;
+    a.about = request.ask;
+    client.abandon(*number);
+    EXPECT_TRUE(client.has_abandoned());
+    EXPECT_EQ(client.next_deadline(), never);
+    client.handle_deadline(now + 1h);
+    EXPECT_FALSE(client.poll_answer());
+    client.handle_message(now, emit(a));
+    EXPECT_FALSE(client.has_abandoned());
+    EXPECT_FALSE(client.poll_answer());
+  }
+  /// What it declares to the next broker.
+  std::vector<Request> declared() {
+    client.disconnected();
+    join();
+    std::vector<Request> out;
+    while (const auto next = client.poll_transmit()) out.push_back(std::get<Request>(*parse(next->octets)));
+    return out;
+  }
 
   Client client;
   Instant now = t0;
-  const TgtId id{0x800001, (4ULL << 32) + 1};
+  const TgtId id{0x800001, (4ULL << 32) + 1}, second{0x800002, (4ULL << 32) + 2};
 };
+
+constexpr RequestType nothing = RequestType::list;  // what sent() returns where the member sends nothing
 
 TEST(XrcClient, WhatItsUserGaveUpIsUndone) {
   Script s;
@@ -111,6 +144,128 @@ TEST(XrcClient, WhatItsUserGaveUpIsUndone) {
   EXPECT_EQ(undone.ask, RequestType::unregister);
   EXPECT_EQ(undone.tgt, s.id);
   EXPECT_EQ(s.client.registration_count(), 0U);
+}
+
+TEST(XrcClient, AnAbandonedRequestThatWasNotSentIsDropped) {
+  Script s;
+  const auto number = s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id});
+  ASSERT_TRUE(number);
+  s.client.abandon(*number + 1);  // no request
+  EXPECT_FALSE(s.client.has_abandoned());
+  s.client.abandon(*number);
+  EXPECT_FALSE(s.client.has_abandoned());
+  EXPECT_EQ(s.client.next_deadline(), never);
+  EXPECT_EQ(s.sent().ask, nothing);
+}
+
+TEST(XrcClient, AnAbandonedRequestThatMadeTheMemberARegistrantIsUndone) {
+  for (const RequestType ask : {RequestType::enlist, RequestType::create, RequestType::publish, RequestType::query})
+    for (const Refusal refusal : {Refusal::none, Refusal::gone})
+      for (const bool was_registered : {false, true}) {
+        Script s;
+        if (was_registered) s.enlist(s.id);
+        s.give_up({.ask = ask, .tgt = s.id}, {.refusal = refusal, .state = State::rtr, .tgt = s.id});
+        const bool joined = ask != RequestType::query && refusal == Refusal::none && !was_registered;
+        const Request undone = s.sent();
+        EXPECT_EQ(undone.ask, joined ? RequestType::unregister : nothing) << to_string(ask) << to_string(refusal);
+        EXPECT_EQ(undone.tgt, joined ? s.id : TgtId{});
+        EXPECT_EQ(s.client.registration_count(), was_registered ? 1U : 0U);
+      }
+}
+
+TEST(XrcClient, AnAbandonedAddSrqIsUndoneUnlessTheSrqWasThere) {
+  for (const Refusal refusal : {Refusal::none, Refusal::share_of_connections})
+    for (const bool was_there : {false, true}) {
+      Script s;
+      if (was_there) s.call({.ask = RequestType::add_srq, .other = 9}, {});
+      s.give_up({.ask = RequestType::add_srq, .other = 9}, {.refusal = refusal});
+      const Request undone = s.sent();
+      const bool added = refusal == Refusal::none && !was_there;
+      EXPECT_EQ(undone.ask, added ? RequestType::remove_srq : nothing) << to_string(refusal) << was_there;
+      EXPECT_EQ(undone.other, added ? 9U : 0U);
+    }
+}
+
+/// What cannot be undone is known when the next broker asks.
+TEST(XrcClient, AnAbandonedRequestThatCannotBeUndoneIsKnown) {
+  for (const Refusal refusal : {Refusal::none, Refusal::gone}) {
+    SCOPED_TRACE(to_string(refusal));
+    const bool good = refusal == Refusal::none;
+    Script removed;
+    removed.call({.ask = RequestType::add_srq, .other = 9}, {});
+    removed.give_up({.ask = RequestType::remove_srq, .other = 9}, {.refusal = refusal});
+    EXPECT_EQ(removed.declared().size(), good ? 0U : 1U);
+
+    Script modified;
+    modified.enlist(modified.id);
+    modified.give_up({.ask = RequestType::modify, .state = State::rts, .tgt = modified.id},
+                     {.refusal = refusal, .state = State::rts, .tgt = modified.id});
+    const auto declared = modified.declared();
+    ASSERT_EQ(declared.size(), 1U);
+    EXPECT_EQ(declared[0].state, good ? State::rts : State::rtr);
+
+    Script left;
+    left.enlist(left.id);
+    left.give_up({.ask = RequestType::unregister, .tgt = left.id}, {.refusal = refusal, .tgt = left.id});
+    EXPECT_EQ(left.client.registration_count(), good ? 0U : 1U);
+
+    Script closed;
+    closed.give_up({.ask = RequestType::close}, {.refusal = refusal});
+    EXPECT_EQ(closed.client.phase(), good ? Client::Phase::refused : Client::Phase::up);
+    EXPECT_EQ(closed.client.refusal(), good ? Refusal::not_member : Refusal::none);
+  }
+}
+
+TEST(XrcClient, TheNextBrokerHearsNothingOfAnAbandonedRequest) {
+  Script s;
+  const auto number = s.client.ask(s.now, {.ask = RequestType::enlist, .tgt = s.id});
+  ASSERT_TRUE(number);
+  EXPECT_EQ(s.sent().ask, RequestType::enlist);
+  s.client.abandon(*number);
+  EXPECT_TRUE(s.declared().empty());
+  EXPECT_FALSE(s.client.has_abandoned());
+}
+
+/// `busy` passes where another member is about to do something; where the member itself is in its own way, it is final.
+TEST(XrcClient, ABusyThatMayPassIsAskedAgain) {
+  const std::pair<Request, bool> cases[] = {{{.ask = RequestType::enlist}, true},
+                                            {{.ask = RequestType::unregister}, true},
+                                            {{.ask = RequestType::query}, true},
+                                            {{.ask = RequestType::create}, true},
+                                            {{.ask = RequestType::create, .tgt = {.qpn = 1}}, false},
+                                            {{.ask = RequestType::modify, .state = State::init}, true},
+                                            {{.ask = RequestType::modify, .state = State::reset}, false},
+                                            {{.ask = RequestType::publish}, false},
+                                            {{.ask = RequestType::close}, false},
+                                            {{.ask = RequestType::list}, false}};
+  for (const auto& [request, passes] : cases) {
+    SCOPED_TRACE(to_string(request.ask));
+    Script s;
+    const auto number = s.client.ask(s.now, request);
+    ASSERT_TRUE(number);
+    s.answer({.refusal = Refusal::busy, .about = request.ask});
+    const auto answer = s.client.poll_answer();
+    EXPECT_EQ(answer.has_value(), !passes);
+    if (!passes) continue;
+    EXPECT_EQ(s.client.next_deadline(), s.now + 20ms);
+    EXPECT_FALSE(s.client.poll_transmit());
+    s.client.handle_deadline(s.now + 20ms);
+    const auto again = s.client.poll_transmit();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(number_of(again->octets), *number);
+  }
+}
+
+TEST(XrcClient, ABusyIsAskedAgainOnlyWithinTheUsersPatience) {
+  for (const auto& [when, again] : {std::pair(979ms, true), {980ms, false}}) {
+    Script s;
+    ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::query}));
+    s.now += when;
+    s.answer({.refusal = Refusal::busy, .about = RequestType::query});
+    const auto answer = s.client.poll_answer();
+    EXPECT_EQ(answer.has_value(), !again);
+    EXPECT_EQ(answer.value_or(Answer{}).refusal, again ? Refusal::none : Refusal::busy);
+  }
 }
 
 TEST(XrcClient, AFailureWhoseEventTheBrokerTookWithItIsToldAllTheSame) {
@@ -138,6 +293,67 @@ TEST(XrcClient, WhatLiesHereWhenUnregisterReturnsIsThrownAway) {
   EXPECT_FALSE(s.client.poll_event());
   ASSERT_TRUE(s.client.poll_answer());  // of enlist
   EXPECT_EQ(s.client.poll_answer()->value, 3U);
+}
+
+TEST(XrcClient, UnregisterDropsTheEventsOfItsQueuePairAlone) {
+  for (const bool by_number : {false, true})
+    for (const auto& [refusal, leaves] :
+         {std::pair(Refusal::none, true), {Refusal::gone, true}, {Refusal::not_registered, false}}) {
+      SCOPED_TRACE(to_string(refusal));
+      Script s;
+      s.enlist(s.id);
+      s.enlist(s.second);
+      for (const TgtId tgt : {s.id, s.second, s.id})
+        s.client.handle_message(s.now, emit(Event{tgt, EventKind::established, 0, 1}));
+      const TgtId asked = by_number ? TgtId{.qpn = s.id.qpn} : s.id;
+      const Answer answer = s.call({.ask = RequestType::unregister, .tgt = asked}, {.refusal = refusal, .tgt = asked});
+      EXPECT_EQ(answer.value, leaves ? 2U : 0U);
+      EXPECT_EQ(s.client.registration_count(), leaves ? 1U : 2U);
+      std::vector<TgtId> left;
+      while (const auto event = s.client.poll_event()) left.push_back(event->tgt);
+      EXPECT_EQ(left, leaves ? (std::vector{s.second}) : (std::vector{s.id, s.second, s.id}));
+    }
+}
+
+TEST(XrcClient, AMemberThatHasClosedHasNothingMore) {
+  for (const Refusal refusal : {Refusal::none, Refusal::busy}) {
+    SCOPED_TRACE(to_string(refusal));
+    const bool good = refusal == Refusal::none;
+    Script s;
+    s.enlist(s.id);
+    s.client.handle_message(s.now, emit(Event{s.id, EventKind::established, 0, 1}));
+    s.client.handle_message(s.now, emit(Event{.kind = EventKind::events_lost}));
+    EXPECT_EQ(s.call({.ask = RequestType::close}, {.refusal = refusal}).refusal, refusal);
+    EXPECT_EQ(s.client.registration_count(), good ? 0U : 1U);
+    EXPECT_EQ(s.client.has_events(), !good);
+    EXPECT_EQ(s.client.poll_event().has_value(), !good);
+    EXPECT_EQ(s.client.phase(), good ? Client::Phase::refused : Client::Phase::up);
+  }
+}
+
+TEST(XrcClient, DeclaresItsSrqsAndOthersQueuePairs) {
+  Script s;
+  s.call({.ask = RequestType::add_srq, .other = 9}, {});
+  s.call({.ask = RequestType::add_srq, .other = 10}, {.refusal = Refusal::no_memory});
+  s.call({.ask = RequestType::note_other, .other = 11}, {});
+  s.call({.ask = RequestType::note_other, .other = 12}, {.refusal = Refusal::no_memory});
+  const auto numbers = [](const std::vector<Request>& all) {
+    std::vector<std::pair<RequestType, std::uint32_t>> out;
+    for (const Request& r : all) out.emplace_back(r.ask, r.other);
+    return out;
+  };
+  const std::pair queue(RequestType::add_srq, 9U), note(RequestType::note_other, 11U);
+  EXPECT_EQ(numbers(s.declared()), (std::vector{queue, note}));
+  // Before a broker has answered all of them, the member asks it for nothing else.
+  s.client.disconnected();
+  s.join();
+  const std::uint64_t first = s.sent().number, last = s.sent().number;
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = RequestType::remove_srq, .other = 9}));
+  s.client.handle_message(s.now, emit(Answer{.number = first, .about = RequestType::add_srq}));
+  EXPECT_EQ(s.sent().ask, nothing);
+  s.client.handle_message(s.now, emit(Answer{.number = last, .about = RequestType::note_other}));
+  s.answer({.about = RequestType::remove_srq});
+  EXPECT_EQ(numbers(s.declared()), (std::vector{note}));
 }
 
 TEST(XrcClient, DeclaresAllThatItHas) {
