@@ -52,6 +52,7 @@ class Gatherer {
 
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override {
       seen = true;
+      if (!tcp.from_syn()) reader.not_from_beginning();
       reader.octets(in, ref, start);
     }
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override {
@@ -99,8 +100,6 @@ void Gatherer::finish(Recording& out) {
   const capture::Agreement& a = out.agreement;
   using capture::Known;
   const bool both = report_.request && report_.reply;
-  for (Half& h : halves_)
-    if (!h.tcp.from_syn()) h.reader.not_from_beginning();
   // Without both frames, the reader must infer CRC and markers from the octets.
   halves_[0].reader.agreed(both ? a.crc : Known::unknown, report_.reply ? a.markers_to_responder : Known::unknown,
                            a.revision <= 1);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Captures as they come: truncated, cut by the snap length, with packets lost, of one direction alone, foreign.
+#include <fmt/format.h>
+
 #include "capture/link_type.hpp"
 #include "kit.hpp"
 
@@ -195,6 +197,37 @@ TEST(ReplayRecording, OfSeveralConnectionsTheOnlyPlayableOneIsChosenOtherwiseThe
   EXPECT_EQ(why(), "connection 3");
 }
 
+TEST(ReplayRecording, ConnectionsAreCountedByWhatTheyAre) {
+  const Bytes of_roce = read_file(std::string(PARLEY_SOURCE_DIR) + "/tests/captures/roce/rxe61_cm.pcap");
+  const std::size_t all = list_connections(of_roce).report.connections.size();
+  ASSERT_GT(all, 1U);
+  const auto file = [&](std::size_t mpa, bool roce) {
+    Bytes out;
+    wire::PcapWriter writer(out, 1);
+    for (std::size_t i = 0; i < mpa; ++i) {
+      Address from = capture::test::end_a(false);
+      from.port = static_cast<std::uint16_t>(40000 + i);
+      Exchange x(from, capture::test::end_b(false), 1000, 2000);
+      x.set_up().send(0, fpdu(send_segment(1, 40))).close();
+      for (const auto& f : x.frames) writer.packet(f.at, f.octets, f.original_length);
+    }
+    if (roce)
+      (void)wire::read_capture(
+          of_roce, [&](const wire::CapturedPacket& p) { writer.packet(p.at, p.octets, p.original_length); });
+    return out;
+  };
+  const auto refusal = [](const Bytes& of, std::size_t number) {
+    const auto r = read_recording(of, number);
+    return r ? "none" : r.error();
+  };
+  EXPECT_EQ(refusal(file(1, false), 2), "there is no connection 2: 1 MPA connection in it");
+  EXPECT_EQ(refusal(file(2, false), 3), "there is no connection 3: 2 MPA connections in it");
+  EXPECT_EQ(refusal(of_roce, 1000), fmt::format("there is no connection 1000: {} RoCE connections in it", all));
+  EXPECT_EQ(refusal(file(2, true), 1000),
+            fmt::format("there is no connection 1000: {} connections of MPA and RoCE in it", all + 2));
+  EXPECT_EQ(refusal(of_roce, all), fmt::format("connection {} is one of RoCE", all));
+}
+
 TEST(ReplayRecording, WhatACaptureHoldsInPlaceOfAConnectionIsSaid) {
   const auto why = [](std::uint16_t link_type, std::size_t snap) {
     Exchange x;
@@ -230,6 +263,23 @@ TEST(ReplayRecording, ACaptureWithoutTheSetUpCannotBePlayed) {
   const auto r = read_recording(file_of(late), 0);
   ASSERT_TRUE(r) << r.error();
   EXPECT_NE(why_not_playable(*r, Side::initiator).find("the Request is not in the recording"), std::string::npos);
+}
+
+/// Only its beginning is not known: what it said later is compared.
+TEST(ReplayRecording, OfASideWhoseSetUpTheCaptureLacksTheMessagesAreFound) {
+  Exchange x;
+  x.set_up();
+  for (std::uint32_t msn = 1; msn <= 3; ++msn)
+    x.send(0, fpdu(send_segment(msn, 40))).send(1, fpdu(send_segment(msn, 40)));
+  x.close();
+  const Frames late(x.frames.begin() + 4, x.frames.end());  // without Request
+  const Recording part = record(file_of(late));
+  std::string kinds;
+  for (const Step& step : part.side(Side::initiator).steps) kinds += std::string(to_string(step.kind)) + "; ";
+  EXPECT_EQ(kinds, "octets that are not in the recording; FPDU; FPDU; FPDU; FIN; ");
+  const Outcome out = play(record(x), part);
+  EXPECT_TRUE(out.same()) << out.words();
+  EXPECT_GE(out.responder.compared, 3U) << out.words();
 }
 
 }  // namespace
