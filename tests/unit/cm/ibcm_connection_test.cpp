@@ -331,6 +331,19 @@ TEST(IbcmConnection, RepeatedDrepIsTheSame) {
   EXPECT_EQ(t.active.last<Disconnected>()->private_data[2], 3);
 }
 
+TEST(IbcmConnection, ARepThatComesBehindTheDreqIsADuplicateAndNotAnswered) {
+  Pair t;
+  (void)unanswered_dreq(t);
+  ASSERT_EQ(t.at(t.active, t.a), State::dreq_sent);
+  const Flight rep = t.net.log[1];
+  const auto before = t.active.agent.counters().duplicates;
+  const std::size_t sent = t.net.log.size();
+  t.active.agent.handle_mad(t.net.now, rep.way, rep.octets);
+  t.net.settle();
+  EXPECT_EQ(t.active.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(t.net.log.size(), sent);
+}
+
 TEST(IbcmConnection, ADreqThatComesTwiceIsADuplicateWhileItsAnswerIsTheUsers) {
   Pair t;
   const Flight dreq = unanswered_dreq(t);
