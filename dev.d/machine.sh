@@ -123,13 +123,14 @@ available_memory() {
 
 # As many compilers at once as memory has room for, unless PARLEY_JOBS says how many.
 fit_memory() {
-  local mib
+  local mib job=$JOB_MIB
   [ -z "${PARLEY_JOBS:-}" ] || return 0
+  [ "$(cached "$BUILD" PARLEY_UNITY_TEST_FILES)" != $TEST_FILES ] || job=$TEST_JOB_MIB # the folder keeps its number
   mib=$(available_memory)
-  [ "$mib" -lt $((JOBS * JOB_MIB)) ] || return 0
+  [ "$mib" -lt $((JOBS * job)) ] || return 0
   [ "$mib" -ge $FEW_JOB_MIB ] ||
     die 3 "$mib MiB of memory are available, and a compiler needs $FEW_JOB_MIB: end programs or add swap; PARLEY_JOBS=1 tries it all the same"
-  JOBS=$((mib >= JOB_MIB ? mib / JOB_MIB : 1))
+  JOBS=$((mib >= job ? mib / job : 1))
   [ "$mib" -ge $JOB_MIB ] || set_unity "$(unity_files $FEW_FILES)"
   echo "dev: $mib MiB of memory are available: compiling with $JOBS at a time, which takes longer; PARLEY_JOBS names another number" >&2
 }

@@ -129,6 +129,14 @@ class Machine(DevTest):
             self.memory(mib)
             self.assertLessEqual({"-DPARLEY_UNITY_FILES=4", "-DPARLEY_UNITY_TEST_FILES=4"}, set(self.options("demo")))
 
+    def test_a_folder_with_large_tests_takes_fewer_compilers(self):
+        self.fake("nproc", "echo 4")
+        self.cached("PARLEY_UNITY_FILES:STRING=24\nPARLEY_UNITY_TEST_FILES:STRING=96\n")
+        self.memory(7000)
+        done = self.dev("demo")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("compiling with 2 at a time", done.stderr)
+
     def test_the_demo_of_a_new_tree_is_not_optimised(self):
         self.assertIn("-DPARLEY_OPTIMIZE=OFF", self.options("demo"))
         for cached, optimize in (("PARLEY_OPTIMIZE:BOOL=OFF\n", "OFF"), ("PARLEY_OPTIMIZE:BOOL=ON\n", "ON"), ("", "ON")):
