@@ -53,7 +53,8 @@ class Case:
         self.ends = addresses
         self.talk = Talk(chance, hosts, chance.choice((w.RC, w.RC, w.RC, w.UC, w.UD, w.XRC)) if transport is None else transport, 10**9)
         self.due, self.optional = None, False
-        self.blamed = None  # of one that shows a known departure: what is found all the same, [(packet, rule)]
+        # Of one that shows a known departure: what is found all the same, [(packet, rule)], and the packets that show the departure.
+        self.blamed, self.shown = None, []
 
     def judge_table(self, found):
         return judge_table(self, found)
@@ -225,9 +226,10 @@ def quirk(seed, number, row=None, beside_loss=False):
     case = Case("beside loss, quirk" if beside_loss else "quirk", seed, number, chance.choice(transports))
     case.kind += f" ({name})"
     case.talk.codes = PLENTY
-    packet, case.blamed = play(case.talk)
+    shown, case.blamed = play(case.talk)
     case.frame()
-    case.due = (packet, name.split(":")[0], packet.side)
+    case.shown = shown if isinstance(shown, list) else [shown]
+    case.due = (case.shown[0], name.split(":")[0], case.shown[0].side)
     return lossy(case) if beside_loss else case
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Conversations over RoCEv2 in which one side departs from the specification as Linux is known to. Each row plays its conversation and
-returns the packet that shows the departure, and what the other side had done wrong before: [(packet, rule)]. Its name is the quirk's of
-`parley quirks`, what follows a colon tells the ways to show it apart."""
+returns the packet that shows the departure, and what the other side had done wrong before: [(packet, rule)]. If several packets show it, it
+returns their list: the first of them is reported, or a later one if a loss hides what the first departs from. The name of a row is the quirk's
+of `parley quirks`, what follows a colon tells the ways to show it apart."""
 import struct
 
 import roce_wire as w
@@ -46,7 +47,7 @@ def _(talk):
         talk.close()
     else:  # and once more
         asked_again(talk, over=True)
-        talk.send_rep()
+        return [packet, talk.send_rep()], []
     return packet, []
 
 
@@ -191,13 +192,15 @@ def _(talk):
 
 def judge(case, base, found):
     """What `parley pcap check` says of it wrongly. `base`: the frames before the conversation."""
-    packet, quirk, side = case.due
-    frames = [base + place for place, frame in enumerate(case.frames, 1) if frame[1] is packet]
+    _, quirk, side = case.due
+    frames = [base + next(place for place, frame in enumerate(case.frames, 1) if frame[1] is packet)
+              for packet in (case.shown if case.optional else case.shown[:1])
+              if any(frame[1] is packet for frame in case.frames)]
     findings = [finding for connection in found for finding in connection["findings"]]
     notes = [(f["frame"], f["side"]) for f in findings if f["severity"] == "note" and f"(quirk {quirk})" in f["text"]]
     wrong = [f"also said: {f['text']}" for f in findings if f["severity"] == "note" and "(quirk " in f["text"]
              and f"(quirk {quirk})" not in f["text"]]
-    if notes != [(frame, SIDES[side]) for frame in frames[:1]] and (notes or not case.optional):
+    if notes not in [[(frame, SIDES[side])] for frame in frames] and (notes or not case.optional):
         wrong.append(f"{quirk} of the {SIDES[side]} is told at {notes}, it is shown at {frames}")
     blamed = {(base + place, key) for place, frame in enumerate(case.frames, 1) for culprit, key in case.blamed if frame[1] is culprit}
     told = {(f["frame"], f["key"]): f["severity"] for f in findings if f["severity"] != "note"}
