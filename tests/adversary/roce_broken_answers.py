@@ -146,5 +146,54 @@ def _(talk):
     return talk.answer(1, "ack", psn % 2**24, talk.aeth(1))
 
 
+def asked_for(talk, side, name, pieces=1):
+    """A request whose answer is a response: its PSN, and the last one of its response."""
+    queue = talk.queues[side]
+    ext = struct.pack(">QII", 8, 9, (pieces - 1) * talk.mtu + 16) if name == "read" else struct.pack(">QIQQ", 64, 9, 1, 0)
+    psn = queue.take(pieces)
+    queue.executed(False)
+    talk.messages += 1
+    return talk.ask(side, name, psn, ext, ack_req=True), (queue.psn - 1) % 2**24
+
+
+def acknowledged(name, pieces=1, which=-1, side=0, behind_send=False):
+    """An ACK without credits in place of a response; the requester asks again."""
+    def play(talk):
+        plain(talk)
+        if side:
+            talk.push(1, "send", 10, trouble=False)
+        if behind_send:
+            talk.need_credits(side)
+            talk.ask(side, "send_only", talk.queues[side].take(), payload=b"abcd")
+            talk.queues[side].executed(True)
+        asked, last = asked_for(talk, side, name, pieces)
+        packet = talk.answer(1 - side, "ack", last if which < 0 else (asked.psn + which) % 2**24, talk.aeth(1 - side, 31))
+        if talk.chance.random() < 0.5:
+            talk.wait(2_200_000)
+            talk.ask(side, name, asked.psn, asked.ext[4:] if talk.transport == w.XRC else asked.ext, ack_req=True)
+            talk.answer(1 - side, "ack", last, talk.aeth(1 - side, 31))
+        return packet
+    return play
+
+
+for name_ in ("read", "cmp_swap", "fetch_add"):
+    row(f"ib.response-kind:{name_}, ack", RELIABLE)(acknowledged(name_))
+    row(f"ib.response-kind:{name_} behind a Send, ack", RELIABLE)(acknowledged(name_, behind_send=True))
+    row(f"ib.response-kind:{name_} of the responder, ack", (w.RC,))(acknowledged(name_, side=1))
+for which_ in range(3):
+    row(f"ib.response-kind:number {which_ + 1} of 3 of a Read, ack", RELIABLE)(acknowledged("read", 3, which_))
+
+
+@row("ib.response-kind:Read of a connection that is no longer new, ack", RELIABLE)
+def _(talk):
+    talk.depth = talk.chance.choice((1, 4))
+    plain(talk)
+    talk.wait(3_000_000)
+    for _ in range(talk.depth):
+        talk.read(0, 16, trouble=False)
+    asked, last = asked_for(talk, 0, "read", talk.chance.randrange(1, 4))
+    return talk.answer(1, "ack", last, talk.aeth(1, 31))
+
+
 # What a fault may bring with it: the receiver answers what it must drop, and the sender of that is at fault, too.
 ALSO = {"cm.dropped": {*DROPPED_REQ}, "ib.ack-dropped": {"ib.tver", "ib.p-key", "ib.icrc", "ib.opcode", "ib.service"}}

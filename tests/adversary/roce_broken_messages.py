@@ -317,6 +317,16 @@ def _(talk):
     return packet
 
 
+@row("cm.early:DREQ")
+def _(talk):
+    side = begun(talk)
+    dreq(talk, side)
+    talk.wait(3000, TIMEOUT * 0.8)
+    packet = dreq(talk, side)
+    talk.message(1 - side, "DREP", talk.ids_body(1 - side))
+    return packet
+
+
 @row("cm.after-drep:REP")
 def _(talk):
     begun(talk)

@@ -416,6 +416,42 @@ class Talk:
             answered = self.answer(1 - side, "atomic_ack", psn, self.aeth(1 - side) + original)
         return asked, answered
 
+    def acknowledged_behind(self, side):
+        """A Send and a Read or an Atomic, whose answers the requester does not get. It sends them again: the Send is answered with the last
+        PSN that was executed, that of the other."""
+        chance, queue, begin = self.chance, self.queues[side], self.time
+        self.need_credits(side)
+        sent = queue.take()
+        self.ask(side, "send_only", sent, payload=b"abcd", ack_req=True)
+        queue.executed(True)
+        if chance.random() < 0.7:
+            self.answer(1 - side, "ack", sent, self.aeth(1 - side), lost=chance.random() < 0.3)
+        if chance.random() < 0.5:
+            self.wait(100_000, 1_900_000)
+        name = chance.choice(("read", "read", "fetch_add"))
+        pieces = chance.randrange(1, 4) if name == "read" else 1
+        asked, last = queue.take(pieces), (queue.psn - 1) % 2**24
+        ext = struct.pack(">QII", 8, 9, pieces * self.mtu) if name == "read" else struct.pack(">QIQQ", 64, 9, 1, 0)
+        queue.executed(False)
+        self.messages += 2
+
+        def respond(lost=False):
+            for i in range(pieces):
+                kind = "only" if pieces == 1 else "first" if i == 0 else "last" if i == pieces - 1 else "middle"
+                aeth = b"" if kind == "middle" else self.aeth(1 - side)
+                if name == "read":
+                    self.answer(1 - side, f"response_{kind}", (asked + i) % 2**24, aeth, bytes(self.mtu), lost=lost)
+                else:
+                    self.answer(1 - side, "atomic_ack", asked, aeth + bytes(8), lost=lost)
+        self.ask(side, name, asked, ext, ack_req=True)
+        respond(lost=chance.random() < 0.7)
+        self.time = max(self.time, begin + 2_200_000)
+        self.ask(side, "send_only", sent, payload=b"abcd", ack_req=True)
+        self.answer(1 - side, "ack", last, self.aeth(1 - side))
+        self.wait(1000, 100_000)
+        self.ask(side, name, asked, ext, ack_req=True)
+        respond()
+
     def pipeline(self, side):
         """Several messages under way; the last acknowledgment counts for all, Reads are answered by themselves."""
         chance, queue, late = self.chance, self.queues[side], []
@@ -466,6 +502,8 @@ class Talk:
             self.pipeline(side)
         elif self.chance.random() < 0.05:
             self.congestion(side)
+        elif self.reliable() and self.chance.random() < 0.04:
+            self.acknowledged_behind(side)
         else:
             what = self.chance.random()
             if not self.reliable() or what < 0.65:

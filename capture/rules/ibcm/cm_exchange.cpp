@@ -183,7 +183,10 @@ bool CmExchange::message(Side from, const CapturedCm& m) {
     case CmMessageType::rtu: handle_rtu(m); break;
     case CmMessageType::mra: handle_mra(from, m, std::get<wire::ib::CmMra>(m.message.body)); break;
     case CmMessageType::rej: handle_rej(from, m, std::get<wire::ib::CmRej>(m.message.body)); break;
-    case CmMessageType::dreq: handle_dreq(from, m, std::get<wire::ib::CmDreq>(m.message.body)); break;
+    case CmMessageType::dreq:
+      handle_dreq(from, m, std::get<wire::ib::CmDreq>(m.message.body));
+      check_early_dreq(from, m, before);
+      break;
     case CmMessageType::drep:
       drep_[index_of(from)] = m.ref;
       if (left_[index_of(from)].frame == 0) left_[index_of(from)] = m.ref;

@@ -127,6 +127,7 @@ class CmExchange {
   void handle_sidr_req(Side from, const CapturedCm& m, const wire::ib::CmSidrReq& req);
   void handle_sidr_rep(Side from, const CapturedCm& m, const wire::ib::CmSidrRep& rep);
   void check_early(Side from, const CapturedCm& m, const Sendings& before, std::uint8_t timeout);
+  void check_early_dreq(Side from, const CapturedCm& m, const Sendings& before);
   void report_early_rtu(const CapturedCm& rep);
 
   IbFindings& findings_;
@@ -163,6 +164,7 @@ class CmExchange {
     std::vector<std::uint64_t> ids_;
   };
   std::array<Transactions, 2> dreq_transactions_, lap_transactions_, apr_transactions_;  // by sender
+  std::array<std::optional<std::uint64_t>, 2> last_dreq_;  // by sender, the transaction ID of the last DREQ
   /// A DREQ or LAP whose communication IDs were reported as wrong: its answer repeats them.
   struct WrongIds {
     std::uint64_t transaction = 0;

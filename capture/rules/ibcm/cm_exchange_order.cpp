@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "capture/rules/ibcm/cm_exchange.hpp"
@@ -136,6 +137,20 @@ void CmExchange::check_dreq_count(Side from, const CapturedCm& m) {
   findings_.report(
       IbRule::cm_retries, m.ref.frame, from,
       fmt::format(" sent its DREQ again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
+}
+
+// IBA §12.6.5: the two CM response timeouts of the REQ are for every message that has an answer: the remote one for those
+// of the initiator, the local one for those of the responder. A DREQ with another transaction ID is a new one.
+void CmExchange::check_early_dreq(Side from, const CapturedCm& m, const Sendings& before) {
+  const auto last = std::exchange(last_dreq_[index_of(from)], m.message.transaction_id);
+  if (!req_ || restarted_ || before.count == 0 || last != m.message.transaction_id) return;
+  const std::uint8_t timeout =
+      from == Side::initiator ? req_->remote_cm_response_timeout : req_->local_cm_response_timeout;
+  const Duration since = m.ref.at - before.last.at;
+  if (since < Duration{0} || since + same_moment >= least_wait(timeout)) return;
+  findings_.report(IbRule::cm_early, m.ref.frame, from,
+                   fmt::format(" sent its DREQ again after {} (frame {}); its peer has {} to answer",
+                               duration_text(since), before.last.frame, duration_text(wire::ib::timeout_of(timeout))));
 }
 
 /// Notes a side that sent DREQ as often as Max CM Retries allows, without an answer.

@@ -88,6 +88,7 @@ RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& ter
   r.payload = static_cast<std::uint16_t>(std::min<std::size_t>(p.packet.payload.size(), 0xFFFF));
   r.dma_length = p.packet.reth.dma_length;
   r.frame = p.frame;
+  r.at = p.at;
   r.headers = digest_of_headers(p);
   if (p.whole()) r.octets = wire::ib::crc32(0, p.packet.payload);
   r.span_unknown = terms.path_mtu == 0;
@@ -150,12 +151,15 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
   const Request r = read(p, terms);
   if (any_ && place < forgotten_) {
     ++retransmissions;
+    last_again_ = p.at;
     return;
   }
   const auto seen_before = [&] { return any_ && place <= high_; };  // most requests are new, which saves the look-up
   if (seen_before() && !terms.set_up_seen && is_another_use(place, r)) restart();
-  if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r)))
+  if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r))) {
+    last_again_ = p.at;
     return count_retries(p, place, true, terms);
+  }
   settle_ahead(place, p, terms);
   count_retries(p, place, false, terms);
   const auto it = seen_.insert(place, r);
@@ -195,6 +199,7 @@ void RequestFlow::restart() {
   dropped_.clear();
   sequence_nak_.reset();
   answers_ = 0;
+  last_again_ = {};
 }
 
 /// Handles a PSN that was seen before. True: it is a retransmission, or was reported.

@@ -91,6 +91,8 @@ class RequestFlow {
     std::uint32_t headers = 0;            // CRC-32
     std::optional<std::uint32_t> octets;  // CRC-32 of the payload; none if the packet is cut
     std::uint64_t frame = 0;
+    Instant at{};
+    bool answer_settled = false;             // a response to the Read or Atomic was seen, or its Acknowledge was judged
     std::optional<std::uint32_t> completed;  // messages up to and including this one, mod 2^24; if all were seen
     std::uint32_t receives = 0;              // how many of these messages consumed a receive
     std::optional<std::uint64_t> original;   // of an Atomic: the value in its response
@@ -180,6 +182,8 @@ class RequestFlow {
   bool is_of_other_read(const RocePacket& p, Requests::iterator it);
   void read_response(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, ExtendedPsn place);
+  void check_acknowledged_read(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
+  bool may_repeat_before(Requests::const_iterator it, Instant oldest, const FlowTerms& terms) const;
   void syndrome(const RocePacket& p, const FlowTerms& terms);
   void check_dropped(const RocePacket& p, ExtendedPsn place);
   void check_nak_again(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms);
@@ -221,6 +225,7 @@ class RequestFlow {
   std::vector<Dropped> dropped_;  // at most dropped_max, then the oldest are removed
   std::optional<SequenceNak> sequence_nak_;
   std::uint64_t answers_ = 0;
+  Instant last_again_{};  // of the last retransmission
   FrameRef first_request_;
 };
 

@@ -74,6 +74,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
   if (terms.set_up_seen) {
     remember_unsent(p, place, terms);
+    if (const auto it = covering(place); it != seen_.end()) it->second.answer_settled = true;
     if (is_read_response(p.operation()))
       read_response(p, place, terms);
     else
@@ -167,6 +168,43 @@ void RequestFlow::acknowledge(const RocePacket& p, ExtendedPsn place, const Flow
   if (!terms.set_up_seen) return;
   remember_unsent(p, place, terms);
   check_msn(p, place);
+  check_acknowledged_read(p, place, terms);
+}
+
+/// Whether the requester may repeat a request before the one at `it`: one that it sent before `oldest`, or that the
+/// capture lacks. It does not repeat what was answered: with a depth of `n` Reads and Atomics, the `n`-th one before this
+/// one was.
+bool RequestFlow::may_repeat_before(Requests::const_iterator it, Instant oldest, const FlowTerms& terms) const {
+  constexpr std::size_t looked_at_max = 64;
+  std::size_t outstanding = 0;
+  for (std::size_t n = 0; n < looked_at_max; ++n) {
+    if (it->second.at < oldest) return true;
+    if (start_ != 0 && it->first == start_) return false;
+    if (it == seen_.begin()) return true;
+    const auto before = std::prev(it);
+    if (before->first + before->second.span != it->first) return true;
+    if (carries_no_payload(before->second.operation) && terms.depth && ++outstanding >= *terms.depth) return false;
+    it = before;
+  }
+  return true;
+}
+
+// IBA §9.7.5.1: a Read or an Atomic is answered by its response. A response that was not captured may be followed by an
+// ACK with the same PSN: one that gives credits (§9.7.7.2), or one to a Send or Write that came again (§9.7.5.1.4), which
+// takes the requester its ACK timeout.
+void RequestFlow::check_acknowledged_read(const RocePacket& p, ExtendedPsn place, const FlowTerms& terms) {
+  const auto it = covering(place);
+  if (it == seen_.end() || !carries_no_payload(it->second.operation)) return;
+  if ((p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE) return;
+  Request& r = it->second;
+  const Duration within = terms.ack_timeout / 2 - paths_apart;
+  if (std::exchange(r.answer_settled, true) || r.span_unknown || within <= Duration{0}) return;
+  const bool came_again = last_again_ != Instant{} && last_again_ >= r.at - paths_apart;
+  if (came_again || may_repeat_before(it, p.at - within, terms)) return;
+  findings_.report(
+      IbRule::ib_response_kind, p.frame, other(requester_),
+      fmt::format(" answered the {} of frame {} (PSN {:#08x}) with an Acknowledge in place of its response",
+                  operation_text(r.operation), r.frame, p.packet.bth.psn));
 }
 
 /// Remembers an answer to a PSN that no captured request has. settle_ahead() decides.

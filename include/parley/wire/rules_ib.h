@@ -63,7 +63,7 @@
   X(cm_cma_address, "cm.cma-address", "IBA Annex A11", warning, headers,                                               \
     "The addresses in the header of RDMA IP CM are those that the REQ comes from and goes to.")                        \
   X(cm_early, "cm.early", "IBA §12.9", warning, both,                                                                  \
-    "A REQ or REP is sent again only after the time that its peer has to answer (15/16 of it count).")                 \
+    "A REQ, REP or DREQ is sent again only after the time that its peer has to answer (15/16 of it count).")           \
   X(cm_retries, "cm.retries", "IBA §12.6.5", error, side,                                                              \
     "A REQ, REP or DREQ is sent again at most as often as the REQ announced.")                                         \
   X(cm_rep_depths, "cm.rep-depths", "IBA §12.6.8", error, set_up,                                                      \
