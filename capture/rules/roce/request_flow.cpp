@@ -380,7 +380,11 @@ void RequestFlow::settle_ahead(ExtendedPsn place, const RocePacket& p, const Flo
   ahead_.reset();
   const Duration since = p.at - a.ref.at;
   const bool next = place == a.high + 1 && high_ == a.high;
-  if (!next || a.repeated || since < paths_apart || terms.ack_timeout == Duration{0} || since > terms.ack_timeout / 2)
+  // IBA §9.7.5.1.4: the answer to a request that came again has the PSN of the last one that was executed, which the
+  // capture may lack.
+  const bool came_again = last_again_ >= newest_.at || a.ref.at - newest_.at > terms.ack_timeout / 2;
+  if (!next || a.repeated || came_again || since < paths_apart || terms.ack_timeout == Duration{0} ||
+      since > terms.ack_timeout / 2)
     return;
   const Side responder = other(requester_);
   if (a.of_psn)
