@@ -86,7 +86,7 @@ check "parley-python installs" apt_install "$(deb parley-python)"
 check "a plug-in in Python negotiates with itself" python_module_is_loaded
 check "libparley1 tells what depends on it to" shlibs_are_told
 check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-dev)" g++ make cmake pkg-config \
-  libboost-dev
+  libboost-dev libgtest-dev
 check "the examples build there and run" examples_work
 check "all are removed, and nothing is left" remove_all
 rm -rf "$root"

@@ -32,12 +32,6 @@ def commands(*path):
     return re.findall(r"^  ([a-z]+) ", section, re.MULTILINE)
 
 
-def every_command(path=()):
-    for name in commands(*path):
-        yield (*path, name)
-        yield from every_command((*path, name))
-
-
 class Help(CliTest):
     def test_it_is_the_same_text_as_the_option(self):
         for path in ((), ("connect",), ("pcap",), ("pcap", "check"), ("sim", "run"), ("help",)):
@@ -83,13 +77,6 @@ class Bash(CliTest):
         self.assertIn("--rtr-offer", tab("connect", "--rtr", "read", "--rtr-"))
         self.assertEqual(set(tab("rping", "-")) & {"-s", "-c", "--json"}, {"-s", "-c", "--json"})
         self.assertNotIn("--rtr-accept", tab("connect", "--rtr-"))
-
-    def test_every_option_of_every_help(self):
-        for path in every_command():
-            text = run(*path, "--help").out
-            names = set(re.findall(r"(?<=[ ,])(--[a-z][a-z0-9-]*)(?=[ ,{\n])", "\n".join(
-                line for line in text.splitlines() if re.match(r" {2,4}-", line))))
-            self.assertEqual({word for word in tab(*path, "--")} - {""}, names, path)
 
     def test_values(self):
         self.assertEqual(tab("replay", "--role", ""), ["initiator", "responder"])

@@ -174,9 +174,11 @@ class Config(CliTest):
 
     def test_each_setting_is_an_option_of_its_commands_with_one_default(self):
         shown = self.settings(self.run_in({}, "config", "--json"))
+        helps = {command: self.ok(self.run_in({}, "help", *command.split("-"))).out.splitlines()
+                 for command in {command for setting in shown.values() for command in setting["commands"]}}
         for setting in shown.values():
             for command in setting["commands"]:
-                lines = [line for line in self.ok(self.run_in({}, "help", *command.split("-"))).out.splitlines()
+                lines = [line for line in helps[command]
                          if re.match(rf"  ( *-\w,| *){setting['option']}[, {{]", line + " ")]
                 with self.subTest(setting["name"], command=command):
                     self.assertEqual(len(lines), 1)

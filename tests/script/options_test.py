@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Every option that --help names stands in the manual page and in docs/cli.md or a page of its own, and every option that
 these name exists."""
+import functools
 import os
 import re
 import unittest
@@ -15,6 +16,7 @@ COMMON = {"-h", "--help", "--json", "--color", "-v"}  # which the manual explain
 OPTION = re.compile(r"(?<![\w-])(--[a-z0-9][a-z0-9-]*|-[A-Za-z0-9])(?![\w-])")
 
 
+@functools.cache
 def helps(path=()):
     """{words of a command: its --help}, for all of them."""
     text = run(*path, "--help").out

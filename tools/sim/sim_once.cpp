@@ -2,7 +2,6 @@
 #include "tools/sim/sim_once.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <deque>
 #include <filesystem>
@@ -104,29 +103,13 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
 std::string seed_text(std::uint64_t seed) { return fmt::format("0x{:x}", seed); }
 
 Or<std::uint64_t> parse_seed(std::string_view text) {
-  const bool hex = text.starts_with("0x") || text.starts_with("0X");
-  const std::string_view digits = hex ? text.substr(2) : text;
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed, hex ? 16 : 10);
-  if (error == std::errc::result_out_of_range)
-    return command_error(Exit::usage, fmt::format("'{}' is more than 18446744073709551615 (0xffffffffffffffff)", text));
-  if (error != std::errc{} || end != digits.data() + digits.size())
-    return command_error(Exit::usage, fmt::format("'{}' is neither a decimal nor a 0x hexadecimal number", text));
-  return seed;
+  const auto seed = sim::parse_seed(text);
+  return seed ? Or<std::uint64_t>(*seed) : command_error(Exit::usage, seed.error());
 }
 
 Or<SeedRange> parse_seed_range(std::string_view text) {
-  const std::size_t dots = text.find("..");
-  const auto first = parse_seed(text.substr(0, dots));
-  if (!first)
-    return command_error(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", first.error().text, text));
-  if (dots == std::string_view::npos) return SeedRange{*first, *first};
-  const auto last = parse_seed(text.substr(dots + 2));
-  if (!last)
-    return command_error(Exit::usage, fmt::format("{} in the seeds '{}'; write A..B", last.error().text, text));
-  if (*last < *first)
-    return command_error(Exit::usage, fmt::format("the seeds '{}' are reversed; the smaller one comes first", text));
-  return SeedRange{*first, *last};
+  const auto seeds = sim::parse_seeds(text);
+  return seeds ? Or<SeedRange>(*seeds) : command_error(Exit::usage, seeds.error());
 }
 
 Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "parley/sim_trial.hpp"
 #include "parley/trace.hpp"
 #include "sim/record/record.hpp"
 #include "sim/run/run.hpp"
@@ -60,12 +61,9 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
 
 /// The notation of seeds: "0x51ab".
 std::string seed_text(std::uint64_t seed);
-/// Decimal or 0x hexadecimal, up to 2^64-1. Errors: usage.
+/// As sim::parse_seed and sim::parse_seeds. Errors: usage.
 Or<std::uint64_t> parse_seed(std::string_view text);
-/// "1..5000", "0x10..0x1f", "7"; both ends are included. Errors: usage (malformed, out of range, reversed).
-struct SeedRange {
-  std::uint64_t first = 1, last = 1;
-};
+using SeedRange = sim::Seeds;
 Or<SeedRange> parse_seed_range(std::string_view text);
 Option add_seed(Command sub, const std::string& name, std::optional<std::uint64_t>& target, const std::string& help);
 
