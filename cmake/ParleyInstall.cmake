@@ -5,6 +5,7 @@
 #   tools      the command, its scenarios, manual pages and completions, and what InfiniBand's programs are preloaded with
 #   wireshark  the plugin
 #   python     the bridge to plug-ins in Python
+#   pymodule   the module for programs in Python
 # docs/install.md is the users' side of it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -79,6 +80,26 @@ function(parley_c_archive objects map)
     COMMAND ${CMAKE_AR} rcsD ${archive} ${work}.o
     COMMENT "Linking C static library lib/libparley.a")
   add_custom_target(parley_c_static DEPENDS ${archive})
+endfunction()
+
+# The module for Python programs over libparley.so.1, whole in python/ of the build, where its tests find it.
+function(parley_python_module)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(NOT Python3_FOUND)
+    message(STATUS "the module for Python is left out: no python3")
+    return()
+  endif()
+  set(source ${PROJECT_SOURCE_DIR}/capi/python)
+  set(folder ${PROJECT_BINARY_DIR}/python/parley)
+  set(headers ${PROJECT_SOURCE_DIR}/include/parley/parley.h ${PROJECT_SOURCE_DIR}/include/parley/mad.h)
+  file(GLOB modules CONFIGURE_DEPENDS ${source}/parley/*.py)
+  add_custom_command(OUTPUT ${folder}/_layout.py DEPENDS ${source}/layout.py ${headers} ${modules} VERBATIM
+    COMMAND ${Python3_EXECUTABLE} -B ${source}/layout.py ${folder}/_layout.py ${headers}
+    COMMAND ${CMAKE_COMMAND} -E copy ${modules} ${folder}
+    COMMENT "Writing the module for Python")
+  add_custom_target(parley_pymodule ALL DEPENDS ${folder}/_layout.py)
+  install(FILES ${modules} ${folder}/_layout.py DESTINATION lib/python3/dist-packages/parley COMPONENT pymodule)
+  add_dependencies(parley_installed parley_pymodule)
 endfunction()
 
 function(parley_install_dev)
@@ -180,6 +201,7 @@ function(parley_install)
   parley_install_pages()
   parley_install_man3()
   add_custom_target(parley_installed DEPENDS parley_public parley_c parley_c_static parley_pages parley_man3)  # what has to be built before `cmake --install`
+  parley_python_module()
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)

@@ -67,5 +67,15 @@ if(TARGET parley_public)
       "RDMA connection set-up: plug-ins in Python" "Lets 'parley neg' load modules of Python as plug-ins of staged QP negotiation.")
     set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
   endif()
+  if(TARGET parley_pymodule)
+    parley_package(pymodule python3-parley python "libparley1 (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), python3"
+      "RDMA connection set-up: module for Python programs"
+      "Connections, memory, queue pairs, simulated networks and management datagrams,\nalso for asyncio and pytest.")
+    set(CPACK_DEBIAN_PYMODULE_PACKAGE_ARCHITECTURE all)
+    set(CPACK_DEBIAN_PYMODULE_PACKAGE_RECOMMENDS parley-tools)
+    # What python3 compiles beside a module goes with the package.
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/prerm "#!/bin/sh\nset -e\npy3clean -p python3-parley\n")
+    set(CPACK_DEBIAN_PYMODULE_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/generated/prerm)
+  endif()
   include(CPack)
 endif()

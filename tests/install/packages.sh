@@ -60,9 +60,11 @@ plugin_is_loaded() { inside tshark -G plugins 2>/dev/null | grep -E '^parley\.so
 
 python_module_is_loaded() { inside parley neg check-plugin /tmp/examples/neg_plugin.py; }
 
+python_programs_run() { inside python3 /tmp/examples/python/echo.py && inside python3 /tmp/examples/python/judge.py; }
+
 remove_all() {
   local left
-  inside apt-get purge -y -q libparley-dev libparley1 parley-python parley-tools parley-wireshark || return
+  inside apt-get purge -y -q libparley-dev libparley1 python3-parley parley-python parley-tools parley-wireshark || return
   left=$(ours; left_of_ours)
   echo "$left"
   [ -z "$left" ]
@@ -88,6 +90,8 @@ check "libparley1 tells what depends on it to" shlibs_are_told
 check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-dev)" g++ make cmake pkg-config \
   libboost-dev libgtest-dev
 check "the examples build there and run" examples_work
+check "python3-parley installs" apt_install "$(deb python3-parley)"
+check "programs in Python run" python_programs_run
 check "all are removed, and nothing is left" remove_all
 rm -rf "$root"
 checks_end
