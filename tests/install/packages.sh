@@ -34,6 +34,20 @@ left_of_ours() {
     done | { xargs -r dpkg-query --admindir="$root/var/lib/dpkg" -S >/dev/null; } 2>&1
 }
 
+# As action.yml does it. The folder of a release is /tmp.
+release_installs() {
+  (cd "$root/tmp" && sha256sum -- *.deb >SHA256SUMS)
+  inside env PARLEY_RELEASE_URL=file:///tmp sh /tmp/install.sh "$@"
+}
+release_is_checked() {
+  local log=$root/tmp/refused.log
+  mkdir -p "$root/tmp/other"
+  cp "$root"/tmp/libparley1_*.deb "$root/tmp/other/"
+  (cd "$root/tmp/other" && sha256sum -- *.deb >SHA256SUMS && for deb in *.deb; do echo more >>"$deb"; done)
+  ! inside env PARLEY_RELEASE_URL=file:///tmp/other sh /tmp/install.sh libparley1 >"$log" 2>&1 && grep -F "differs from SHA256SUMS" "$log" &&
+    ! inside env PARLEY_RELEASE_URL=file:///tmp/other sh /tmp/install.sh parley-tools >"$log" 2>&1 && grep -F "has no package parley-tools" "$log"
+}
+
 command_works() {
   inside parley --version && inside parley sim run lossy_handshake &&
     inside parley sim list --json | grep -F '"/usr/share/parley/scenarios/lossy_handshake.toml"' &&
@@ -77,10 +91,13 @@ bare_make bookworm "$bare" "$log"
 rm -rf "$root"
 cp -a "$bare" "$root"
 cp "$packages"/*.deb "$root/tmp/"
+cp "$source_dir/.github/install.sh" "$root/tmp/"
 cp -r "$source_dir/docs/examples" "$root/tmp/examples"
 
 inside timeout 120 apt-get update -qq >"$log" 2>&1 || lacks "apt-get update failed in the bare Debian; is the mirror in reach?"
-check "parley-tools installs on a bare Debian" apt_install "$(deb parley-tools)"
+check "curl installs" apt_install curl ca-certificates
+check "a package that differs from its checksum is refused" release_is_checked
+check "parley-tools installs on a bare Debian, as in a workflow" release_installs parley-tools
 check "the command runs and has its scenarios" command_works
 check "parley-wireshark installs" apt_install "$(deb parley-wireshark)" tshark
 check "tshark loads the plugin" plugin_is_loaded
