@@ -176,6 +176,46 @@ class Asyncio(unittest.TestCase):
             a, b = world.host("a"), world.host("b")
             self.within(self.exchange(aio.Host(context=a), aio.Host(context=b), "0.0.0.0:7471", server_of(b)))
 
+    def test_a_link_that_has_ended_leaves_nothing(self):
+        async def many():
+            async with aio.Host("iwarp") as a, aio.Host("iwarp") as b:
+                listening = await b.listen("127.0.0.1:0")
+                for number in range(20):
+                    accepted = asyncio.create_task(listening.accept())
+                    link = await a.connect(listening.address)
+                    peer = await accepted
+                    await link.send(b"")
+                    self.assertEqual(await peer.receive(), b"")
+                    waits = asyncio.create_task(peer.receive())
+                    if number % 2:
+                        link.connection.destroy()
+                    else:
+                        await link.close()
+                    with self.assertRaises(aio.Ended):
+                        await waits
+                    with self.assertRaises(aio.Ended):
+                        await peer.send(b"too late")
+                self.assertEqual((b.links, b._numbers, len(b.context.ids)), ({}, {}, 1))
+        self.within(many())
+
+    def test_a_task_that_is_cancelled_keeps_its_memory_until_the_request_is_over(self):
+        async def cancels():
+            async with aio.Host("iwarp") as a, aio.Host("iwarp") as b:
+                listening = await b.listen("127.0.0.1:0", receives=2)
+                accepted = asyncio.create_task(listening.accept())
+                link = await a.connect(listening.address)
+                peer = await accepted
+                task = asyncio.create_task(link.send(b"x" * 4096))
+                await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                self.assertEqual(await peer.receive(), b"x" * 4096)
+                await link.send(b"next")
+                self.assertEqual(await peer.receive(), b"next")
+                self.assertEqual(a._lingering, [])
+        self.within(cancels())
+
     def test_nobody_listens(self):
         async def refused():
             async with aio.Host("iwarp") as host:

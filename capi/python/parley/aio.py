@@ -10,10 +10,12 @@ Each connection has `receives` buffers of `size` octets posted. A peer that send
 ends: agree with it how many messages may be under way. On a simulated host virtual time goes on while the loop runs."""
 import asyncio
 import collections
+import contextlib
 
-from ._c import Error
+from ._c import CONSTANTS, Error
 from .context import Context
-from .memory import LOCAL_WRITE
+
+CANCELLED, REJECTED, TERMINATED = (CONSTANTS["E_" + name] for name in ("CANCELLED", "REJECTED", "TERMINATED"))
 
 
 class Ended(Exception):
@@ -34,7 +36,7 @@ class Link:
         self._memory = host.context.register(receives * size)
         self._receives = receives
         self._messages, self._readers = collections.deque(), collections.deque()
-        self._posted = {}  # work requests: (future, memory)
+        self.numbers = set()  # wr_ids without a completion yet
         for future in (self.up, self.ended):
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # not all are awaited
 
@@ -48,8 +50,8 @@ class Link:
     # ---- what the program calls
 
     async def send(self, data):
-        """A message. It is over when the peer's engine has it."""
-        with self.host.context.register(bytearray(data) or 1) as memory:
+        """A message. Returns when the Send has completed."""
+        with self.host.memory(data) as memory:
             await self.post(lambda wr_id: self.connection.post_send(memory[:len(data)], wr_id))
 
     async def receive(self):
@@ -63,14 +65,14 @@ class Link:
 
     async def write(self, data, remote_addr, rkey):
         """RDMA Write into the peer's memory."""
-        with self.host.context.register(bytearray(data)) as memory:
-            await self.post(lambda wr_id: self.connection.post_write(memory[:], remote_addr, rkey, wr_id))
+        with self.host.memory(data) as memory:
+            await self.post(lambda wr_id: self.connection.post_write(memory[:len(data)], remote_addr, rkey, wr_id))
 
     async def read(self, length, remote_addr, rkey):
         """RDMA Read from the peer's memory."""
-        with self.host.context.register(length, LOCAL_WRITE) as memory:
-            await self.post(lambda wr_id: self.connection.post_read(memory[:], remote_addr, rkey, wr_id))
-            return bytes(memory.view)
+        with self.host.memory(bytes(length)) as memory:
+            await self.post(lambda wr_id: self.connection.post_read(memory[:length], remote_addr, rkey, wr_id))
+            return bytes(memory[:length].view)
 
     async def post(self, posts):
         """Calls posts(wr_id), which posts one work request, and returns its Completion. Raises Ended if it failed."""
@@ -83,9 +85,10 @@ class Link:
         except Error:
             self.host.forget(wr_id)
             raise
-        completion = await asyncio.shield(future)
-        if not completion.ok:
-            raise Ended(self.ended.result() if self.ended.done() else Error(0, completion.status_text))
+        completion = await future
+        if completion is None or not completion.ok:
+            error = Error(TERMINATED, completion.status_text) if completion else None
+            raise Ended(self.ended.result() if self.ended.done() else error)
         return completion
 
     async def close(self):
@@ -124,6 +127,13 @@ class Link:
             if not reader.done():
                 reader.set_exception(Ended(error))
         self._readers.clear()
+        for number in list(self.numbers):
+            future = self.host.forget(number)
+            if future is not None and not future.done():
+                future.set_result(None)
+        self.connection.destroy()
+        self.host.links.pop(self.connection.id, None)
+        self._memory.close()
 
 
 class Listening:
@@ -138,19 +148,17 @@ class Listening:
         """The next Link, established; its private_data are the peer's. A peer that gives up before is passed over."""
         while True:
             event = await self.requests.get()
-            link = Link(self.host, event.of, **self.options)
-            link.private_data, link.peer = event.private_data, event.peer
-            self.host.links[event.of.id] = link
+            link = self.host.links[event.of.id]
             try:
                 event.of.create_qp()
                 link.post_receives()
                 event.of.accept(private_data, **options)
-                await link.up
-                return link
+                return await link.up
             except (Error, Ended):
-                event.of.destroy()
+                link.end(None)
 
     def close(self):
+        self.host.listening.pop(self.listener.id, None)
         self.listener.destroy()
 
 
@@ -161,6 +169,7 @@ class Host:
         self.context = context or Context(provider, **options)
         self.loop, self.links, self.listening = None, {}, {}
         self._numbers, self._next, self._fd = {}, 0, -1
+        self._lingering = []  # memory of requests whose task was cancelled
 
     async def __aenter__(self):
         self.loop = asyncio.get_running_loop()
@@ -172,7 +181,7 @@ class Host:
         self.loop.remove_reader(self._fd)
         self.context.close()
         for link in list(self.links.values()):
-            link.end(Error(21))
+            link.end(Error(CANCELLED))
 
     async def listen(self, local, receives=16, size=4096, **options):
         """`address` of the result has the port."""
@@ -187,20 +196,43 @@ class Host:
         link = self.links[connection.id] = Link(self, connection, receives, size)
         link.post_receives()
         try:
-            await link.up
-        except BaseException:
-            connection.destroy()
+            return await link.up
+        except BaseException as error:
+            link.end(error if isinstance(error, Error) else Error(CANCELLED))
             raise
-        return link
 
     def number(self, owner):
         """A wr_id for whoever waits for the completion."""
         self._next += 1
         self._numbers[self._next] = owner
+        owner[0].numbers.add(self._next)
         return self._next
 
     def forget(self, number):
-        self._numbers.pop(number, None)
+        """Its future, if somebody waits."""
+        link, _, future = self._numbers.pop(number, (None, None, None))
+        if link is not None:
+            link.numbers.discard(number)
+        return future
+
+    @contextlib.contextmanager
+    def memory(self, data):
+        """Registered memory with these octets. If a request still uses it at the end, it is kept until that has completed."""
+        memory = self.context.register(bytearray(data) or 1)
+        try:
+            yield memory
+        finally:
+            self._lingering.append(memory)
+            self._release()
+
+    def _release(self):
+        kept = []
+        for memory in self._lingering:
+            try:
+                memory.close()
+            except Error:
+                kept.append(memory)
+        self._lingering = kept
 
     def _turn(self):
         self.context.progress()
@@ -208,19 +240,27 @@ class Host:
         for event in self.context.events():
             self._handle(event)
         self._complete()
+        if self._lingering:
+            self._release()
 
     def _complete(self):
         while completions := self.context.poll():
             for completion in completions:
                 link, slot, future = self._numbers.pop(completion.wr_id, (None, None, None))
-                if future is not None and not future.done():
-                    future.set_result(completion)
-                elif link is not None and future is None:
+                if link is None:
+                    continue
+                link.numbers.discard(completion.wr_id)
+                if future is None:
                     link.received(slot, completion)
+                elif not future.done():
+                    future.set_result(completion)
 
     def _handle(self, event):
         if event.type == "connect_request":
-            self.listening[event.listener.id].requests.put_nowait(event)
+            listening = self.listening[event.listener.id]
+            link = self.links[event.of.id] = Link(self, event.of, **listening.options)
+            link.private_data, link.peer = event.private_data, event.peer
+            listening.requests.put_nowait(event)
             return
         if event.of is not None and event.of.id in self.listening:
             made = self.listening[event.of.id]
@@ -239,8 +279,9 @@ class Host:
             if not link.up.done():
                 link.up.set_result(link)
         elif event.type in ("rejected", "connect_failed", "disconnected"):
+            self._complete()
             error = event.error
             if event.type == "rejected":
-                error = error or Error(14, event.reason)
+                error = error or Error(REJECTED, event.reason)
                 error.private_data = event.private_data
             link.end(error)

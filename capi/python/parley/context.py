@@ -123,7 +123,7 @@ class Listener:
 
     def destroy(self):
         """Releases it at once. An open connection is reset."""
-        if self.context.ids.pop(self.id, None) is not None:
+        if self.context.ids.pop(self.id, None) is not None and not self.context.closed:
             check(lib.parley_destroy(self.context.handle, self.id))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Registered memory and parts of it."""
+import contextlib
 import ctypes
 import dataclasses
 
@@ -59,7 +60,8 @@ class Memory:
         if not self._context.closed:
             check(lib.parley_dereg_mr(self._context.handle, self.lkey))
         self._array = None
-        self.view.release()
+        with contextlib.suppress(BufferError):  # a part of it is still looked at; that is safe
+            self.view.release()
 
     def __enter__(self):
         return self
