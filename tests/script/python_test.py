@@ -272,6 +272,9 @@ class Programs(CliTest):
         self.assertIn("33 passed", self.program(*pytest, test, python=pythons[0]))
         self.assertIn("12 passed", self.program(*pytest, "--parley-seeds", "0x10..0x13", test, python=pythons[0]))
         self.program(*pytest, "--parley-seeds", "9..1", test, python=pythons[0], due=4)
+        failing = self.path("test_failing.py", b"def test_it(parley_world):\n    host = parley_world.host()\n    host.progress()\n    assert 0\n")
+        out = self.program(*pytest, "--parley-seeds", "7", failing, python=pythons[0], due=1)
+        self.assertRegex(out, r"seed 7, after \d+ ns of virtual time")
 
 
 if __name__ == "__main__":

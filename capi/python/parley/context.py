@@ -45,6 +45,11 @@ class World:
         self._hosts.append(Context("sim", world=self, host=name, ids_max=ids_max))
         return self._hosts[-1]
 
+    @property
+    def now(self):
+        """Nanoseconds of virtual time; 0 without hosts."""
+        return next((host.now for host in self._hosts if not host.closed), 0)
+
     def close(self):
         """Closes it and its hosts."""
         for host in self._hosts:

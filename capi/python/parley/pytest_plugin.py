@@ -38,6 +38,15 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("parley_seed", seeds, ids=lambda seed: f"seed{seed}")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With a failure stands how far virtual time had come."""
+    report = (yield).get_result()
+    world = getattr(item, "funcargs", {}).get("parley_world")
+    if call.when == "call" and report.failed and world is not None:
+        report.sections.append(("parley", f"seed {item.funcargs['parley_seed']}, after {world.now} ns of virtual time"))
+
+
 @pytest.fixture
 def parley_world(parley_seed):
     with parley.World(seed=parley_seed) as world:
