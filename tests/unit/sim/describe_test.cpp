@@ -144,6 +144,16 @@ void show_segments(Frames& f, CmEventKind& told, LocalKind kind) {
   told.show(f.tcp(kind, reset));
 }
 
+TEST(SimDescribe, OnlyAnArpRequestOfAHostForItsOwnAddressIsAnAnnouncement) {
+  Frames f;
+  CmEventKind told;
+  told.show(f.arp(1, f.a().v4));
+  told.show(f.arp(2, f.a().v4));
+  ASSERT_EQ(told.lines().size(), 2U);
+  EXPECT_THAT(told.lines()[0], testing::HasSubstr("ARP announcement"));
+  EXPECT_THAT(told.lines()[1], testing::HasSubstr("ARP reply"));
+}
+
 TEST(SimDescribe, HeadersAreToldAsReviewed) {
   Frames f;
   std::string out;

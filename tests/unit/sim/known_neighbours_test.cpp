@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "host_kit.hpp"
+#include "sim/host/directory.hpp"
 
 namespace parley::sim::known_neighbours_test {
 namespace {
@@ -90,6 +91,21 @@ TEST(SimKnownNeighbours, AWorldThatRunsIsNotChanged) {
   const auto set = row.world.set_neighbours(Neighbours::known);
   ASSERT_FALSE(set);
   EXPECT_EQ(set.error(), "neighbours: the world runs already");
+}
+
+// Both families are kept in 16 octets, IPv4 in the first four.
+TEST(SimKnownNeighbours, AnIpv6AddressWithTheOctetsOfAnIpv4AddressIsAnother) {
+  NeighbourDirectory directory;
+  Address v4 = Address::any(Address::Family::v4, 0);
+  v4.octets[0] = 10;
+  Address v6 = v4;
+  v6.family = Address::Family::v6;
+  const wire::Mac one{2, 0, 0, 0, 0, 1}, two{2, 0, 0, 0, 0, 2};
+  directory.add(v4, one);
+  EXPECT_EQ(directory.find(v6), std::nullopt);
+  directory.add(v6, two);
+  EXPECT_EQ(directory.find(v4), one);
+  EXPECT_EQ(directory.find(v6), two);
 }
 
 // The same connection, discovered: what the tests above would see if it were not known.

@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using run_kit::run;
 using run_kit::words;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -106,6 +107,13 @@ TEST(ScenarioGroups, MembersAndSendersAreHostsWithOneNicOfRoce) {
   EXPECT_THAT(errors_with("[[member]]", "[[link]]\nends = [\"a\", \"c\"]\n[[member]]"),
               ElementsAre("x.toml:24:1: from: 'a' has several NICs with RoCE, and a group is of one network: give it "
                           "one"));
+  const auto nics = [](std::string_view names) {
+    std::string text = "name = \"b\"\n";
+    for (const char name : names) text += fmt::format("[[host.nic]]\nname = \"{}\"\nengine = \"roce\"\n", name);
+    return exchanged(good(), "name = \"b\"\nengine = \"roce\"\n", text);
+  };
+  EXPECT_THAT(errors_of(nics("xy")), Contains(HasSubstr("host: 'b' has several NICs with RoCE")));
+  EXPECT_THAT(errors_of(nics("x")), IsEmpty());
   std::string v6 = exchanged(good(), "name = \"b\"", "name = \"b\"\nipv6 = false");
   for (int i = 0; i < 2; ++i) v6 = exchanged(v6, "239.1.2.3", "ff0e::1");
   EXPECT_THAT(errors_of(v6), ElementsAre("x.toml:21:1: group: 'b' has ipv6 = false"));

@@ -428,6 +428,9 @@ TEST(SimScenario, FindsWorkThatCannotBe) {
   EXPECT_THAT(errors_of(std::string(good) + "[[listen]]\nhost = \"b\"\nport = 4711\n"),
               ElementsAre(HasSubstr("port: 4711 of 'b' is taken by the listener of line 31")));
   EXPECT_THAT(errors_of(std::string(good) + "[[listen]]\nhost = \"b\"\nport = 4711\naddress = \"v6\"\n"), IsEmpty());
+  // Listeners without a host take no port from each other.
+  EXPECT_THAT(errors_of(std::string(good) + "[[listen]]\nport = 4711\n[[listen]]\nport = 4711\n"),
+              testing::Each(testing::Not(HasSubstr("is taken"))));
   EXPECT_THAT(errors_of(with("to = \"b\"\nport = 4711", "to = \"b\"\nport = 4712")),
               ElementsAre(HasSubstr("there is no listener on port 4712 of 'b'; did you mean 4711?")));
   EXPECT_THAT(errors_of(with("to = \"b\"\nport = 4711", "to = \"b\"\nport = 4712\nexpect = \"failed\"")), IsEmpty());
