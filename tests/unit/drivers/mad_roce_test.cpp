@@ -229,13 +229,20 @@ TEST(MadOverRoce, AsksVendorsByQp1AndByQueuePairs) {
     Network net(shape);
     net.serve();
     const Bytes body{1, 2, 3, 0xFE};
-    const auto reply = net.go(net.client.port->raw(net.path(), vendor_rpc(Method::get), body));
+    Path path = net.path();
+    path.address.grh->flow_label = 0x12345;  // in IPv6 alone; the answer has the request's
+    path.address.grh->traffic_class = 0x68;
+    const auto reply = net.go(net.client.port->raw(path, vendor_rpc(Method::get), body));
     ASSERT_TRUE(reply.has_value()) << reply.error().dump();
     EXPECT_EQ(reply->mad[1], vendor_class);
     EXPECT_EQ(reply->mad[3], 0x81);
     EXPECT_EQ(Bytes(reply->mad.begin() + vendor_header, reply->mad.begin() + vendor_header + 4), body);
     EXPECT_EQ(reply->from.qpn, net.server.qpn);
     EXPECT_EQ(reply->from.grh->gid, gid_of_host(2, shape.v6));
+    if (shape.v6) {
+      EXPECT_EQ(reply->from.grh->flow_label, 0x12345U);
+    }
+    EXPECT_EQ(reply->from.grh->traffic_class, 0x68);
     EXPECT_EQ(net.sent, 2U);
     const auto table = net.go(net.client.port->raw(net.path(), vendor_rpc(Method::get_table, 5000), {}));
     ASSERT_TRUE(table.has_value()) << table.error().dump();
