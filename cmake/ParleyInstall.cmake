@@ -191,17 +191,24 @@ function(parley_install_wireshark)
 endfunction()
 
 function(parley_install)
-  if(PARLEY_SANITIZE OR PARLEY_FUZZ OR NOT TARGET parley)
+  if(PARLEY_SANITIZE OR PARLEY_FUZZ OR NOT TARGET parley_capi)
     return()  # nothing for others to link
   endif()
   parley_public_library()
   parley_c_library()
   parley_install_dev()
-  parley_install_tools()
-  parley_install_pages()
   parley_install_man3()
-  add_custom_target(parley_installed DEPENDS parley_public parley_c parley_c_static parley_pages parley_man3)  # what has to be built before `cmake --install`
+  set(all)
+  if(PARLEY_LIBRARIES_ONLY)
+    set(all ALL)  # nothing else is built, so that `ninja` is enough
+  endif()
+  add_custom_target(parley_installed ${all} DEPENDS parley_public parley_c parley_c_static parley_man3)  # what has to be built before `cmake --install`
   parley_python_module()
+  if(TARGET parley)
+    parley_install_tools()
+    parley_install_pages()
+    add_dependencies(parley_installed parley_pages)
+  endif()
   if(TARGET parley_wireshark)
     parley_install_wireshark()
     add_dependencies(parley_installed parley_wireshark)

@@ -53,9 +53,11 @@ if(TARGET parley_public)
     "RDMA connection set-up: headers and libraries to link with"
     "MPA connection set-up, a software RNIC and a deterministic simulator, for C++20\nand C programs. Parley::parley and Parley::c for CMake, parley and parley-c for\npkg-config.")
   set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake, libboost-dev")
-  parley_package(tools parley-tools net "" "RDMA connection set-up: the parley command"
-    "Sets up iWARP connections over plain TCP, simulates them, judges captures of them\nand tests live peers.")
-  set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+  if(TARGET parley)
+    parley_package(tools parley-tools net "" "RDMA connection set-up: the parley command"
+      "Sets up iWARP connections over plain TCP, simulates them, judges captures of them\nand tests live peers.")
+    set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+  endif()
   if(TARGET parley_wireshark)
     parley_package(wireshark parley-wireshark net "" "RDMA connection set-up: plugin for Wireshark"
       "Dissects MPA, DDP and RDMAP, and tells which rule of the RFCs was broken by\nwhom.")
