@@ -58,6 +58,12 @@ std::unique_ptr<Context> Context::open(std::unique_ptr<Backend> backend) {
     return nullptr;
   }
   context->pd_ = *pd;
+  auto channel = context->device().create_comp_channel();
+  if (!channel) {
+    capi::fail(channel.error());
+    return nullptr;
+  }
+  context->channel_ = std::move(*channel);
   return context;
 }
 
@@ -105,7 +111,8 @@ CompletionQueue* Context::cq(parley_cq cq) {
   }
   if (own_cq_.queue == nullptr) {
     const std::size_t capacity = std::min<std::size_t>(own_cq_capacity, device().query().max_cqe);
-    if (auto made = device().create_cq(capacity)) own_cq_.queue = std::move(*made);
+    if (auto made = device().create_cq({.capacity = capacity, .channel = channel_.get()}))
+      own_cq_.queue = std::move(*made);
   }
   return own_cq_.queue.get();
 }
@@ -162,10 +169,17 @@ int Context::dereg_mr(std::uint32_t lkey) {
 }
 
 int Context::create_cq(std::uint32_t capacity, parley_cq& out) {
-  auto made = device().create_cq(capacity);
+  auto made = device().create_cq({.capacity = capacity, .channel = channel_.get()});
   if (!made) return fail(made.error());
+  const CompletionQueue* const queue = made->get();
   const std::uint32_t number = cqs_.add({.queue = std::move(*made)}, tag_.of(0U));
   out = number == 0 ? 0 : tag_.of(number);
+  try {
+    if (number != 0) cq_numbers_.emplace(queue, out);
+  } catch (...) {
+    cqs_.remove(number);
+    throw;
+  }
   return out != 0 ? 0 : fail(PARLEY_E_NO_SPACE, "the context has {a} completion queues", 1 << 16);
 }
 
@@ -176,6 +190,7 @@ int Context::destroy_cq(parley_cq cq) {
   if (found->users != 0)
     return fail(PARLEY_E_WRONG_STATE,
                 "queue pairs use the completion queue, counted {a} times; destroy their ids first", found->users);
+  cq_numbers_.erase(found->queue.get());
   cqs_.remove(tag_.of(cq));
   return 0;
 }
@@ -193,6 +208,7 @@ int Context::destroy_srq(parley_srq srq) {
   if (found == nullptr) return no_srq(srq);
   if (found->users != 0)
     return fail(PARLEY_E_WRONG_STATE, "queue pairs use the shared receive queue; destroy their ids first");
+  srq_numbers_.erase(found->queue.get());
   srqs_.remove(tag_.of(srq));
   return 0;
 }

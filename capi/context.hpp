@@ -2,6 +2,7 @@
 // The object behind a parley_ctx: a backend, and the objects that C programs name by numbers.
 #pragma once
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -68,6 +69,9 @@ class Context {
   int destroy_cq(parley_cq cq);
   int create_srq(std::uint32_t capacity, parley_srq& out);
   int destroy_srq(parley_srq srq);
+  int arm_srq(parley_srq srq, std::uint32_t limit);
+  int req_notify(parley_cq cq, bool solicited_only);
+  int next_cq_event(parley_cq& out);
 
   int next_event(parley_event& out);
   /// Buffer for completions before conversion. It is kept, because constructing one would cost more than a poll.
@@ -77,6 +81,9 @@ class Context {
   explicit Context(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   void fill(parley_event& out, cm::Event& event);
   bool of_no_listener(cm::Event& event);
+  int next_srq_event(parley_event& out);
+  /// There may be nothing left for the program to take: the descriptor then need not stay readable.
+  void may_be_drained();
   void count(const IdEntry& named, bool more) noexcept;
   Used<CompletionQueue>* find_cq(parley_cq cq) { return cq == 0 ? &own_cq_ : cqs_.find(tag_.of(cq)); }
   Used<SharedReceiveQueue>* find_srq(parley_srq srq) { return srq == 0 ? nullptr : srqs_.find(tag_.of(srq)); }
@@ -98,6 +105,10 @@ class Context {
   PdHandle pd_ = 0;
   Tag tag_;                     // for all numbers that programs have: ids, queues and lkeys
   std::vector<IdEntry> named_;  // by the slot of the Manager's ids; at most the number of ids that may exist
+  std::unique_ptr<CompletionChannel> channel_;  // of all its completion queues
+  // The numbers of completion queues other than 0, and of shared receive queues whose limit was armed.
+  std::map<const CompletionQueue*, parley_cq> cq_numbers_;
+  std::map<const SharedReceiveQueue*, parley_srq> srq_numbers_;
   Table<Used<CompletionQueue>> cqs_;
   Table<Used<SharedReceiveQueue>> srqs_;
   Used<CompletionQueue> own_cq_;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* event_names[] = {"unknown",     "listening",       "connect_request", "established",
                                        "rejected",    "connect_failed",  "retrying",        "disconnected",
-                                       "turned_away", "address_changed", "device_removed"};
+                                       "turned_away", "address_changed", "device_removed",  "srq_limit_reached"};
 
 std::uint64_t ns(Duration d) { return static_cast<std::uint64_t>(std::max(d, Duration{}).count()); }
 
@@ -161,8 +161,9 @@ int Context::next_event(parley_event& out) {
   if (!event_ && (passing != nullptr || manager().has_events())) event_ = manager().poll_event();
   while (event_ && (not_for_c(*event_) || of_no_listener(*event_))) event_ = manager().poll_event();
   if (!event_) {
-    backend_->drained();
-    return 0;
+    const int rc = srq_numbers_.empty() ? 0 : next_srq_event(out);
+    if (rc == 0) may_be_drained();
+    return rc;
   }
   parley_event filled = PARLEY_EVENT_INIT;
   fill(filled, *event_);

@@ -65,14 +65,54 @@ int refused(const Context& c, const Error& why, const Wr& wr) {
   return capi::fail(why);
 }
 
+/// Posts the elements of an array in order until one is refused. `one` posts one of them.
+template <class Wr, class Post>
+int post_each(Context& c, const Wr* wrs, int n, std::size_t wr_size, int* posted, Post&& one) {
+  int count = 0, rc = 0;
+  if (posted != nullptr) *posted = 0;
+  if (n < 0 || (wrs == nullptr && n != 0))
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wrs is null, or n is {a} and below 0", n);
+  if (rc = check_size<Wr>(wr_size); rc != 0) return rc;
+  for (const auto* at = reinterpret_cast<const unsigned char*>(wrs); count < n; ++count, at += wr_size)
+    if (rc = one(*reinterpret_cast<const Wr*>(at)); rc != 0) break;
+  if (posted != nullptr) *posted = count;
+  if (count != 0) c.backend().called();
+  return rc;
+}
+
+/// The queue pair of a connection. Null: it has none; fail() was called.
+QueuePair* qp_of(IdEntry& named) {
+  QueuePair* qp = named.id.qp();
+  if (qp == nullptr) capi::fail(PARLEY_E_WRONG_STATE, "there is no queue pair yet, or it is a listener");
+  return qp;
+}
+
+int send_one(const Context& c, QueuePair& qp, const parley_send_wr& wr) {
+  SendWr send;
+  Pieces pieces;
+  if (const int rc = read_send(c, &wr, send, pieces); rc != 0) return rc;
+  const auto posted = qp.post_send(send);
+  return posted ? 0 : refused(c, posted.error(), wr);
+}
+
+/// `Queue`: of a connection, or a shared one.
+template <class Queue>
+int recv_one(const Context& c, Queue& queue, const parley_recv_wr& wr) {
+  RecvWr recv;
+  Pieces pieces;
+  if (const int rc = read_recv(c, &wr, recv, pieces); rc != 0) return rc;
+  const auto posted = queue.post_recv(recv);
+  return posted ? 0 : refused(c, posted.error(), wr);
+}
+
 /// Posts to the queue pair of a connection, if it has one.
 template <class Wr, class Post>
 int post(parley_ctx* ctx, parley_id id, const Wr* wr, Post&& post_it) {
   return with_id(ctx, id, [&](Context& c, IdEntry& named) {
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
-    QueuePair* qp = named.id.qp();
-    if (qp == nullptr) return capi::fail(PARLEY_E_WRONG_STATE, "there is no queue pair yet, or it is a listener");
-    const int rc = post_it(c, *qp);
+    QueuePair* qp = qp_of(named);
+    if (qp == nullptr) return last_code();
+    const int rc = post_it(c, *qp, *wr);
     if (rc == 0) c.backend().called();
     return rc;
   });
@@ -146,23 +186,11 @@ extern "C" int parley_destroy_srq(parley_ctx* ctx, parley_srq srq) {
 }
 
 extern "C" int parley_post_send(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wr) {
-  return post(ctx, id, wr, [&](const Context& c, QueuePair& qp) {
-    SendWr send;
-    Pieces pieces;
-    if (const int rc = read_send(c, wr, send, pieces); rc != 0) return rc;
-    const auto posted = qp.post_send(send);
-    return posted ? 0 : refused(c, posted.error(), *wr);
-  });
+  return post(ctx, id, wr, send_one);
 }
 
 extern "C" int parley_post_recv(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wr) {
-  return post(ctx, id, wr, [&](const Context& c, QueuePair& qp) {
-    RecvWr recv;
-    Pieces pieces;
-    if (const int rc = read_recv(c, wr, recv, pieces); rc != 0) return rc;
-    const auto posted = qp.post_recv(recv);
-    return posted ? 0 : refused(c, posted.error(), *wr);
-  });
+  return post(ctx, id, wr, recv_one<QueuePair>);
 }
 
 extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wr) {
@@ -170,13 +198,39 @@ extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struc
     SharedReceiveQueue* queue = c.srq(srq);
     if (queue == nullptr) return no_srq(srq);
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
-    RecvWr recv;
-    Pieces pieces;
-    if (const int rc = read_recv(c, wr, recv, pieces); rc != 0) return rc;
-    const auto posted = queue->post_recv(recv);
-    if (!posted) return refused(c, posted.error(), *wr);
-    c.backend().called();
-    return 0;
+    const int rc = recv_one(c, *queue, *wr);
+    if (rc == 0) c.backend().called();
+    return rc;
+  });
+}
+
+extern "C" int parley_post_send_list(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wrs, int n,
+                                     size_t wr_size, int* posted) {
+  if (posted != nullptr) *posted = 0;
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
+    QueuePair* qp = qp_of(named);
+    if (qp == nullptr) return last_code();
+    return post_each(c, wrs, n, wr_size, posted, [&](const parley_send_wr& wr) { return send_one(c, *qp, wr); });
+  });
+}
+
+extern "C" int parley_post_recv_list(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wrs, int n,
+                                     size_t wr_size, int* posted) {
+  if (posted != nullptr) *posted = 0;
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
+    QueuePair* qp = qp_of(named);
+    if (qp == nullptr) return last_code();
+    return post_each(c, wrs, n, wr_size, posted, [&](const parley_recv_wr& wr) { return recv_one(c, *qp, wr); });
+  });
+}
+
+extern "C" int parley_post_srq_recv_list(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wrs, int n,
+                                         size_t wr_size, int* posted) {
+  if (posted != nullptr) *posted = 0;
+  return with_context(ctx, [&](Context& c) {
+    SharedReceiveQueue* queue = c.srq(srq);
+    if (queue == nullptr) return no_srq(srq);
+    return post_each(c, wrs, n, wr_size, posted, [&](const parley_recv_wr& wr) { return recv_one(c, *queue, wr); });
   });
 }
 

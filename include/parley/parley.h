@@ -426,7 +426,8 @@ enum parley_event_type {
   PARLEY_EVENT_DISCONNECTED, /* status 0: graceful, all data was delivered */
   PARLEY_EVENT_TURNED_AWAY,  /* the listener had no room for `turned_away` peers since the last such event */
   PARLEY_EVENT_ADDRESS_CHANGED, /* rdmacm: an address under a connection changed; informational, the connection stays open */
-  PARLEY_EVENT_DEVICE_REMOVED /* rdmacm: the connection's device is being removed; a separate event reports the connection's end */
+  PARLEY_EVENT_DEVICE_REMOVED, /* rdmacm: the connection's device is being removed; a separate event reports the connection's end */
+  PARLEY_EVENT_SRQ_LIMIT_REACHED /* fewer receives than parley_modify_srq()'s limit are posted to `srq`; `id` is 0 */
 };
 
 /* How far the set-up had progressed. */
@@ -470,11 +471,13 @@ struct parley_event {
   uint64_t elapsed_ns; /* CONNECT_FAILED: ns since parley_connect(), or since the incoming transport was accepted */
   uint32_t attempts;   /* CONNECT_FAILED: attempts started or scheduled, over all addresses */
   uint32_t reserved;   /* 0 */
+  parley_srq srq;      /* SRQ_LIMIT_REACHED */
+  uint32_t reserved2;  /* 0 */
 };
 #define PARLEY_EVENT_INIT                                                                                             \
   {                                                                                                                   \
     sizeof(struct parley_event), 0, 0, 0, 0, 0, NULL, {0}, {0}, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
-        0, 0, 0, 0, 0, 0, 0, 0, 0                                                                                     \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                                               \
   }
 
 /** Takes the next event.
@@ -541,6 +544,24 @@ PARLEY_API int parley_create_cq(parley_ctx* ctx, uint32_t capacity, parley_cq* o
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_WRONG_STATE (a queue pair uses it, or it is the context's default queue). */
 PARLEY_API int parley_destroy_cq(parley_ctx* ctx, parley_cq cq);
 
+/** Requests one event for the next completion of a completion queue, as ibv_req_notify_cq.
+ *
+ * A program that sleeps between completions and has several queues learns from parley_next_cq_event() which to poll. Queue 0
+ * may be armed too. `solicited_only`: if not 0, only a receive that the peer marked with PARLEY_SEND_SOLICITED, or a failure,
+ * causes the event. Completions that are already in the queue cause none: poll once more after the request. An armed request for
+ * any completion stays until its event; a later call does not change it.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE. */
+PARLEY_API int parley_req_notify_cq(parley_ctx* ctx, parley_cq cq, int solicited_only);
+
+/** Takes the next completion queue whose request for notification caused an event.
+ *
+ * Returns 1 and writes the queue, or 0 if there is none. While an event waits, parley_fd() is readable and parley_wait() does not
+ * wait. Request the next notification before the queue is polled, so that no completion is missed.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT. */
+PARLEY_API int parley_next_cq_event(parley_ctx* ctx, parley_cq* out);
+
 /** Creates a shared receive queue: several connections take receives from it.
  *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE (the context has 65536 queues). */
@@ -550,6 +571,14 @@ PARLEY_API int parley_create_srq(parley_ctx* ctx, uint32_t capacity, parley_srq*
  *
  * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_WRONG_STATE (a queue pair uses it). */
 PARLEY_API int parley_destroy_srq(parley_ctx* ctx, parley_srq srq);
+
+/** Sets the limit of a shared receive queue, as ibv_modify_srq with IBV_SRQ_LIMIT.
+ *
+ * PARLEY_EVENT_SRQ_LIMIT_REACHED reports once that fewer than `limit` receives are posted, also if that is so already. The limit
+ * is 0 afterwards, which means that nothing is reported, as in a new queue.
+ *
+ * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT (above the queue's capacity), PARLEY_E_NO_MEMORY. */
+PARLEY_API int parley_modify_srq(parley_ctx* ctx, parley_srq srq, uint32_t limit);
 
 /* ibv_sge. Its 16 octets never change. */
 struct parley_sge {
@@ -603,6 +632,15 @@ struct parley_send_wr {
  * atomic with an ORD of 0). */
 PARLEY_API int parley_post_send(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wr);
 
+/** Posts an array of `n` requests in order, until one is refused.
+ *
+ * `wr_size` is sizeof(struct parley_send_wr) in the program: the distance in bytes between two elements. `posted` may be null; it
+ * gets the number of requests that were posted, which is the index of the refused one. Those before it stay posted.
+ *
+ * Errors: as parley_post_send(), of the first request that was refused. */
+PARLEY_API int parley_post_send_list(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wrs, int n,
+                                     size_t wr_size, int* posted);
+
 /* ibv_recv_wr. */
 struct parley_recv_wr {
   uint32_t size;
@@ -618,10 +656,22 @@ struct parley_recv_wr {
  * Errors: as parley_post_send(). */
 PARLEY_API int parley_post_recv(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wr);
 
+/** Posts an array of receives to a connection; the arguments are those of parley_post_send_list().
+ *
+ * Errors: as parley_post_send(), of the first receive that was refused. */
+PARLEY_API int parley_post_recv_list(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wrs, int n,
+                                     size_t wr_size, int* posted);
+
 /** Posts a receive to a shared receive queue.
  *
  * Errors: as parley_post_send(). */
 PARLEY_API int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wr);
+
+/** Posts an array of receives to a shared receive queue; the arguments are those of parley_post_send_list().
+ *
+ * Errors: as parley_post_send(), of the first receive that was refused. */
+PARLEY_API int parley_post_srq_recv_list(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wrs, int n,
+                                         size_t wr_size, int* posted);
 
 /* ibv_wc_opcode, with the same values. */
 enum parley_wc_opcode {

@@ -237,7 +237,8 @@ TEST(CNames, AreGivenForEveryNumber) {
   EXPECT_STREQ(parley_event_name(0), "unknown");
   EXPECT_STREQ(parley_event_name(PARLEY_EVENT_ADDRESS_CHANGED), "address_changed");
   EXPECT_STREQ(parley_event_name(PARLEY_EVENT_DEVICE_REMOVED), "device_removed");
-  EXPECT_STREQ(parley_event_name(11), "unknown");
+  EXPECT_STREQ(parley_event_name(PARLEY_EVENT_SRQ_LIMIT_REACHED), "srq_limit_reached");
+  EXPECT_STREQ(parley_event_name(12), "unknown");
   EXPECT_STREQ(parley_wc_status_str(0), "success");
   EXPECT_STREQ(parley_wc_status_str(5), "work request flushed");
   EXPECT_STREQ(parley_wc_status_str(24), "unknown status");
