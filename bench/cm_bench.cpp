@@ -33,7 +33,7 @@ void own_cost(const Settings& settings, Report& report) {
   for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read}) {
     MemoryHost host;
     const mpa::Options options{.rtr = rtr};
-    const auto samples = alternate({{"Manager", [&] { return host.connections(options, settings.seconds); }},
+    const auto samples = alternate({{"Manager", [&] { return host.connections_for(options, settings.seconds); }},
                                     {"startup", [&] { return bare_startups(options, settings.seconds); }}},
                                    settings.rounds);
     std::vector<double> whole, bare, more;

@@ -111,18 +111,19 @@ void MemoryHost::events() {
   }
 }
 
-Sample MemoryHost::connections(const mpa::Options& options, double seconds) {
+void MemoryHost::connections(const mpa::Options& options, std::uint64_t count) {
+  initiators_up_ = responders_up_ = ended_ = 0;
+  for (std::uint64_t i = 0; i < count; ++i)
+    if (!manager_.connect(local, {.transport = options, .private_data = private_data})) broken("connect");
+  while (ended_ < 2 * count) turn();
+  if (initiators_up_ != count || responders_up_ != count) broken("not every end was established");
+}
+
+Sample MemoryHost::connections_for(const mpa::Options& options, double seconds) {
   constexpr std::uint64_t at_once = 64;
   const Stopwatch watch;
   std::uint64_t made = 0;
-  initiators_up_ = responders_up_ = ended_ = 0;
-  while (watch.wall_s() < seconds) {
-    for (std::uint64_t i = 0; i < at_once; ++i)
-      if (!manager_.connect(local, {.transport = options, .private_data = private_data})) broken("connect");
-    made += at_once;
-    while (ended_ < 2 * made) turn();
-  }
-  if (initiators_up_ != made || responders_up_ != made) broken("not every end was established");
+  for (; watch.wall_s() < seconds; made += at_once) connections(options, at_once);
   return watch.stop(static_cast<double>(made));
 }
 

@@ -19,7 +19,9 @@ class MemoryHost {
  public:
   MemoryHost();
   /// For `seconds`: sets up connections, establishes them at both ends, disconnects them gracefully and destroys them.
-  Sample connections(const mpa::Options& options, double seconds);
+  Sample connections_for(const mpa::Options& options, double seconds);
+  /// The same for `count` connections, all at once.
+  void connections(const mpa::Options& options, std::uint64_t count);
 
   // base/pump.hpp
   void carry_out(const StreamCommand& command);
