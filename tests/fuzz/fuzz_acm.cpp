@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A client of ibacm's protocol that sends any octets, whole requests with any records, cut anywhere. Answers are whole messages, as many as
-// requests; input that is cut differently has the same answers; a file of addresses is read or refused.
-#include "ssa/acm/server.hpp"
+// requests; input that is cut differently has the same answers; a file of addresses is read or refused. The same octets as messages of the
+// kernel: answers can be read, and what can be read has the same octets again.
+#include "ssa/acm/kernel.hpp"
 #include "ssa/writer.hpp"
 #include "tests/fuzz/draw.hpp"
 
@@ -45,16 +46,14 @@ std::shared_ptr<const PathMap> small_map() {
   return *PathMap::create(*writer.commit());
 }
 
-acm::Server make_server() {
-  acm::Server server(true);
+std::shared_ptr<const acm::Data> make_data() {
   const auto data = std::make_shared<acm::Data>();
   data->map = small_map();
   const auto addresses = std::make_shared<acm::Addresses>();
   PARLEY_ASSERT(addresses->add_file("a fe80::b\n192.0.2.1 fe80::b\nb fe80::c").has_value());
   data->addresses = addresses;
   data->endpoints = {{1, gid_of_port(prefix, 11), 1, 1, 0xFFFF, {"a"}}};
-  server.set_data(data);
-  return server;
+  return data;
 }
 
 /// Requests, mostly with right headers.
@@ -107,8 +106,27 @@ void check_whole(ConstBytes out) {
   }
 }
 
+void check_kernel(ConstBytes in, const acm::Data& data) {
+  Bytes out;
+  (void)acm::answer_kernel(in, data, 1, out);
+  for (ConstBytes rest = out; !rest.empty();) {
+    const auto header = acm::parse_netlink_header(rest);
+    PARLEY_ASSERT(header && header->is_local_service() && header->length % 4 == 0);
+    rest = rest.subspan(header->length);
+  }
+  const auto message = acm::parse_netlink(in);
+  if (!message) return;
+  Bytes again;
+  acm::append_netlink(again, *message);
+  const auto parsed = acm::parse_netlink(again);
+  PARLEY_ASSERT(parsed && *parsed == *message);
+}
+
 void run(ConstBytes in) {
-  static acm::Server server = make_server();
+  static acm::Server server(true);
+  static const auto data = make_data();
+  server.set_data(data);
+  check_kernel(in, *data);
   Draw draw(in);
   const std::uint8_t seed = draw.u8();
   const bool raw = draw.bit();
