@@ -29,6 +29,8 @@ class Loader {
   Result<bool> feed(ConstBytes octets);
   /// The new snapshot; null before feed() returned true.
   SnapshotPtr take() { return std::move(loaded_); }
+  /// The stream has what changed since another version, not the whole database. Known when feed() has returned true.
+  bool is_delta() const { return since_ != 0; }
 
  private:
   struct Message {

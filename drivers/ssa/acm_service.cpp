@@ -175,8 +175,14 @@ void AcmService::run() {
   for (;;) {
     turn();
     const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] = server_.counter(static_cast<ssa::acm::Counter>(i));
     if (ending_) return;
   }
+}
+
+std::uint64_t AcmService::counter(ssa::acm::Counter which) const {
+  const std::scoped_lock lock(mutex_);
+  return counts_[static_cast<std::size_t>(which)];
 }
 
 void AcmService::turn() {

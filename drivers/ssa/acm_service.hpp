@@ -7,6 +7,7 @@
 //   while (const auto query = service->wait_query(longest))   // what subnet administration must answer
 //     service->answer(query->client, record);
 #pragma once
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -64,9 +65,10 @@ class AcmService {
   std::size_t queries();
   /// Its answer, or why there is none. Ignored if the client is gone. Any thread may call it.
   void answer(std::uint64_t client, const tl::expected<wire::mad::PathRecord, ssa::acm::Status>& answer);
-  /// Ends the thread; no-op at the second time. counter() may be called from then on.
+  /// Ends the thread; no-op at the second time.
   void stop();
-  std::uint64_t counter(ssa::acm::Counter which) const { return server_.counter(which); }
+  /// Any thread may call it.
+  std::uint64_t counter(ssa::acm::Counter which) const;
   /// The TCP port; 0: none.
   std::uint16_t port() const { return port_; }
 
@@ -105,12 +107,13 @@ class AcmService {
   void wake() const;
 
   // Shared with the owner: under mutex_.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable asked_any_;
   std::shared_ptr<const ssa::acm::Data> fresh_;  // null: none since it was taken
   std::deque<AcmQuery> asked_;                   // clients_max: one for each client
   std::deque<Answer> answered_;                  // clients_max, each to a query
   bool ending_ = false;
+  std::array<std::uint64_t, ssa::acm::counters> counts_{};  // as of the last turn of the thread
 
   const std::size_t clients_max_, clients_of_other_max_;
   std::uint16_t port_ = 0;

@@ -191,6 +191,16 @@ Result<bool> Daemon::send_all() {
   }
 }
 
+Freshness Daemon::freshness(Instant now) const {
+  Freshness out{.has_database = current_.get() != nullptr};
+  if (!out.has_database) return out;
+  out.current = member_ != nullptr && member_->is_current();
+  out.age = std::max(now - current_at(), Duration{});
+  out.stale = !out.current && options_.stale_after > Duration{} && out.age > options_.stale_after;
+  return out;
+}
+
+/// When current() was last known to be the newest version.
 Instant Daemon::current_at() const {
   return member_ != nullptr && member_->snapshot() != nullptr ? member_->current_at() : current_at_;
 }

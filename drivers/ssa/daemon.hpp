@@ -36,6 +36,7 @@ struct DaemonOptions {
   std::size_t children_max = 512;
   Duration heartbeat = std::chrono::seconds(2);  ///< all times of the tree are in proportion to it
   Duration collect_every = std::chrono::seconds(60);
+  Duration stale_after = std::chrono::hours(1);              ///< Freshness; 0: never
   bool route_sls = false;                                    ///< CollectOptions
   Address data = Address::loopback(Address::Family::v4, 0);  ///< where data connections are taken
   /// Where the node with this GID takes them; its port is not used.
@@ -62,6 +63,14 @@ struct SurveyFacts {
   std::set<std::uint16_t> sl_unknown;  ///< as of SubnetTables, of the last good one
 };
 
+/// How old a node's database is.
+struct Freshness {
+  bool has_database = false;
+  bool current = false;  ///< it is known to be the newest: so say all nodes above, and the root has a good collection
+  Duration age{};        ///< since it was last known to be the newest
+  bool stale = false;    ///< it is not current, and its age is more than DaemonOptions::stale_after
+};
+
 class Daemon {
  public:
   /// Errors: the address of data connections cannot be used; the transport brings no requests of the class.
@@ -85,8 +94,7 @@ class Daemon {
   const ssa::DataPuller& puller() const { return *puller_; }
   const SurveyFacts& surveys() const { return surveys_; }
   const DaemonOptions& options() const { return options_; }
-  /// When current() was last known to be the newest version.
-  Instant current_at() const;
+  Freshness freshness(Instant now) const;
   /// For readers in other threads; null before the first version.
   const Current& current() const { return current_; }
   /// That of current(). Null before the first version.
@@ -107,6 +115,8 @@ class Daemon {
   Result<bool> send_all();
   bool take_notes();
   void meet_newer_master(std::uint32_t incarnation);
+
+  Instant current_at() const;
 
   void survey(Instant now);
   void end_survey(Instant now);

@@ -3,7 +3,8 @@
 #include <string_view>
 
 #include "ops/http/metrics_server.hpp"
-#include "ops/metrics/metrics.hpp"
+#include "ops/metrics/exposition.hpp"
+#include "ops/metrics/source.hpp"
 
 namespace parley::ops {
 namespace {
@@ -40,7 +41,7 @@ std::string_view path_of(std::string_view target) {
   return target.substr(0, target.find('?'));
 }
 
-std::string answer_to(std::string_view line, const Metrics& metrics) {
+std::string answer_to(std::string_view line, const MetricsSource& metrics) {
   const std::size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last)
     return refusal("400 Bad Request", "the first line of a request is METHOD TARGET HTTP/1.1");
@@ -59,7 +60,7 @@ std::string answer_to(std::string_view line, const Metrics& metrics) {
 
 }  // namespace
 
-std::string http_answer(std::string_view request, std::size_t header_max, const Metrics& metrics) {
+std::string http_answer(std::string_view request, std::size_t header_max, const MetricsSource& metrics) {
   // RFC 9112 §2.2: empty lines before the request are ignored; a line may end in LF alone.
   while (request.starts_with("\r\n") || request.starts_with("\n")) {
     const std::size_t blank = request.front() == '\r' ? 2 : 1;

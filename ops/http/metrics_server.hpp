@@ -21,7 +21,7 @@
 
 namespace parley::ops {
 
-class Metrics;
+class MetricsSource;
 
 struct HttpLimits {
   std::size_t connections_max = 16;
@@ -32,7 +32,8 @@ struct HttpLimits {
 class MetricsServer final : public StreamMachine {
  public:
   /// `metrics` must outlive this object.
-  explicit MetricsServer(const Metrics& metrics, const HttpLimits& limits = {}) : metrics_(metrics), limits_(limits) {}
+  explicit MetricsServer(const MetricsSource& metrics, const HttpLimits& limits = {})
+      : metrics_(metrics), limits_(limits) {}
 
   /// Call it once. listening() or failure() has the result.
   void listen(const Address& local);
@@ -69,7 +70,7 @@ class MetricsServer final : public StreamMachine {
   void drop(Clients::iterator at, StreamCommand::Kind how);
   Clients::iterator oldest();
 
-  const Metrics& metrics_;
+  const MetricsSource& metrics_;
   HttpLimits limits_;
   std::optional<Address> listening_;
   std::error_code failure_;
@@ -79,6 +80,6 @@ class MetricsServer final : public StreamMachine {
 };
 
 /// The answer to the part of a request that has arrived. Empty while the header is incomplete and within `header_max`.
-std::string http_answer(std::string_view request, std::size_t header_max, const Metrics& metrics);
+std::string http_answer(std::string_view request, std::size_t header_max, const MetricsSource& metrics);
 
 }  // namespace parley::ops

@@ -83,6 +83,10 @@ void Exposition::sample(std::initializer_list<Label> labels, std::uint64_t value
   line("", labels, {}, std::to_string(value));
 }
 
+void Exposition::sample(std::initializer_list<Label> labels, Duration time) {
+  line("", labels, {}, seconds_text(time));
+}
+
 void Exposition::sample(std::initializer_list<Label> labels, const Histogram& times) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < Histogram::limits.size(); ++i) {

@@ -52,6 +52,8 @@ class Exposition {
   /// Adds a sample to the current family.
   void sample(std::initializer_list<Label> labels, std::uint64_t value);
   void sample(std::initializer_list<Label> labels, const Histogram& times);
+  /// In seconds.
+  void sample(std::initializer_list<Label> labels, Duration time);
 
   const std::string& text() const { return text_; }
 

@@ -14,6 +14,7 @@
 
 #include "ops/metrics/exposition.hpp"
 #include "ops/metrics/neg_metrics.hpp"
+#include "ops/metrics/source.hpp"
 #include "ops/metrics/words.hpp"
 #include "parley/trace.hpp"
 
@@ -40,7 +41,7 @@ struct PacketCounts {
   std::vector<CmRejectCounts> rejects{};                              ///< by reason, as named by the host
 };
 
-class Metrics final : public trace::Sink {
+class Metrics final : public trace::Sink, public MetricsSource {
  public:
   /// What the command does, which determines the metrics.
   enum class CommandKind : std::uint8_t { connections, negotiations };
@@ -54,8 +55,7 @@ class Metrics final : public trace::Sink {
   void record(const trace::Record& record) override;
   /// `counts` is called by each text() only.
   void count_packets(std::function<PacketCounts()> counts) { packets_ = std::move(counts); }
-  /// All metrics in Prometheus' format.
-  std::string text() const;
+  std::string text() const override;
 
   /// Maximum number of connections that are followed at the same time; a TcpHost has fewer by default. For connections
   /// beyond it only messages, failures and ends are counted.

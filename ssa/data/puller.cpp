@@ -114,6 +114,7 @@ void DataPuller::read(Instant now, ConstBytes in) {
 
 void DataPuller::loaded(Instant now) {
   ++counters_.loaded;
+  if (loader_->is_delta()) ++counters_.deltas;
   base_ = loader_->take();
   loader_.reset();
   stage_ = Stage::idle;

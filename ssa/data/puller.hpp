@@ -41,7 +41,8 @@ struct PullEvent {
 };
 
 struct DataPullerCounters {
-  std::uint64_t pulls = 0, loaded = 0, failed = 0, octets = 0;
+  std::uint64_t pulls = 0, failed = 0, octets = 0;
+  std::uint64_t loaded = 0, deltas = 0;        ///< versions; of these: by what changed
   std::uint64_t connections = 0, unasked = 0;  ///< unasked: octets without a pull; times
 };
 

@@ -4,10 +4,14 @@ killed, and their children go on."""
 import ipaddress
 import json
 import os
+import re
 import socket
 import stat
+import urllib.request
 
 import cli
+import exposition
+from exposition import value
 from fabric_kit import FabricTest
 
 ROLES = {0: "core", 1: "distribution", 2: "access", 3: "access", 4: "consumer", 5: "consumer", 6: "consumer"}
@@ -50,9 +54,40 @@ class Ssad(FabricTest):
             self.wait_until(f"host {host} has the newest database", lambda host=host: self.is_current(host))
 
     def boot(self):
+        options = {0: ("--metrics-http", 0), 4: ("--metrics-http", 0, "--stale-after", "1s"), 6: ("--metrics", self.path("6.prom"))}
         for host in sorted(ROLES, reverse=True):  # the root last
-            self.daemon(host)
+            self.daemon(host, *options.get(host, ()))
         self.wait_for_tree(ROLES)
+
+    def metrics(self, host):
+        """What it exports over HTTP now."""
+        url = next(json.loads(line)["url"] for line in self.daemons[host].seen if '"metrics"' in line)
+        with urllib.request.urlopen(url, timeout=self.WAIT) as answer:
+            return exposition.read(answer.read())
+
+    def check_metrics(self):
+        """The root's and a consumer's, once the tree stands: all are documented, and they say what `status` says."""
+        root, consumer = self.metrics(0), self.metrics(4)
+        with open(os.path.join(cli.SOURCE_DIR, "docs", "ssa.md"), encoding="utf-8") as file:
+            documented = set(re.findall(r"`(parley_ssa_[a-z_]+)`", file.read()))
+        self.assertEqual(set(root), documented | {"parley_build_info"})
+        self.assertEqual(set(root) - set(consumer), {"parley_ssa_members", "parley_ssa_collections_total"})
+        self.assertEqual(value(root, "parley_ssa_members"), len(ROLES) - 1)
+        self.assertGreater(value(root, "parley_ssa_collections_total", result="good"), 0)
+        self.assertGreater(value(root, "parley_ssa_streams_total", kind="whole"), 0)
+        status = self.status(4)
+        self.assertEqual(f'{value(consumer, "parley_ssa_epoch_incarnation")}.{value(consumer, "parley_ssa_epoch_counter")}', status["epoch"])
+        self.assertEqual(value(consumer, "parley_ssa_state", state="connected"), 1)
+        self.assertEqual(value(consumer, "parley_ssa_state", state="orphan"), 0)
+        self.assertEqual((value(consumer, "parley_ssa_current"), value(consumer, "parley_ssa_stale")), (1, 0))
+        self.assertEqual(value(consumer, "parley_ssa_loads_total", kind="whole"), 1)
+        asked, missing = (value(consumer, "parley_ssa_lookups_total", by="control", result=result) for result in ("found", "missing"))
+        self.ok(self.ask(4, "query", f"{gid(4)},{gid(5)}"))
+        self.assertEqual(self.ask(4, "query", f"{gid(4)},{gid(99)}").code, 1)
+        after = self.metrics(4)
+        self.assertEqual(value(after, "parley_ssa_lookups_total", by="control", result="found"), asked + 1)
+        self.assertEqual(value(after, "parley_ssa_lookups_total", by="control", result="missing"), missing + 1)
+        self.assertGreater(value(after, "parley_ssa_questions_total", question="status"), 0)
 
     def parent(self, host):
         """The host that is its parent; None: it has none."""
@@ -88,6 +123,7 @@ class Ssad(FabricTest):
             self.wait_until("an access node as parent", lambda host=host: self.parent(host) in (2, 3))
         self.wait_until("equal databases", lambda: len({self.ask(host, "epoch").event("epoch")["digest"] for host in ROLES}) == 1)
         self.compare(4)
+        self.check_metrics()
 
         # An access node is killed: its children are the other one's, and answer all the time.
         self.wait_until("a backup", lambda: self.status(4)["backup"] is not None)
@@ -117,7 +153,18 @@ class Ssad(FabricTest):
         self.wait_until("no parent", lambda: self.status(4)["parent"] is None)
         self.assertFalse(self.status(4)["current"])
         self.assertGreater(self.status(4)["age_s"], 0)
-        self.ok(self.ask(4, "query", f"{gid(4)},{gid(5)}"))
+        self.wait_until("it is stale", lambda: self.status(4)["stale"])
+        self.assertFalse(self.status(5)["stale"])  # an hour, by default
+        answered = self.ok(self.ask(4, "query", f"{gid(4)},{gid(5)}"))
+        path = answered.event("path")
+        self.assertEqual((path["current"], path["stale"]), (False, True))
+        self.assertGreater(path["age_s"], 1)
+        self.assertRegex(answered.err, r"stale: known to be the newest [0-9.]+ s ago")
+        left = self.metrics(4)
+        self.assertEqual(value(left, "parley_ssa_stale"), 1)
+        self.assertGreater(value(left, "parley_ssa_age_seconds"), 1)
+        self.assertGreater(value(left, "parley_ssa_lost_total", node="parent"), 0)
+        self.daemons[4].wait_for("database_stale")
 
         # A new master has a new incarnation; the tree forms again.
         old = self.ask(4, "epoch").event("epoch")["incarnation"]
@@ -125,9 +172,13 @@ class Ssad(FabricTest):
             self.daemon(host)
         self.wait_for_tree(ROLES)
         self.assertGreater(self.ask(4, "epoch").event("epoch")["incarnation"], old)
+        self.daemons[4].wait_for("database_renewed")
+        self.assertFalse(self.status(4)["stale"])
 
         # SIGTERM ends a node, and the tree goes on without it.
         self.ok(self.daemons[6].finish(stop=True))
+        with open(self.path("6.prom"), "rb") as file:
+            self.assertGreater(value(exposition.read(file.read()), "parley_ssa_pulls_total"), 1)
         self.wait_until("host 6 is gone", lambda: gid(6) not in self.members())
 
     def test_bad_input_harms_nobody(self):

@@ -125,17 +125,19 @@ std::string add_all_pairs(const mad::Topology& topology, PairOptions& options) {
   return add_pairs(adapter_lids(topology), options);
 }
 
-void show_path(const Pair& pair, const PathRecord& record, bool quiet, Output& out) {
+void show_path(const Pair& pair, const PathRecord& record, bool quiet, Output& out, const Json& more) {
   if (quiet && !out.json) return;
   const auto value = [&](const auto& member) { return record.get(member); };
   out.text(fmt::format("{} -> {}  LID {} -> {}  SL {}  P_Key 0x{:04x}  MTU {}  rate {}  life time {}", pair.from.text(),
                        pair.to.text(), value(PathRecord::slid), value(PathRecord::dlid), value(PathRecord::sl),
                        value(PathRecord::p_key), named(wire::mad::Kind::mtu, value(PathRecord::mtu)),
                        named(wire::mad::Kind::rate, value(PathRecord::rate)), value(PathRecord::packet_life_time)));
-  out.object({{"event", "path"},
+  Json object{{"event", "path"},
               {"from", pair.from.text()},
               {"to", pair.to.text()},
-              {"record", wire::mad::json_of(PathRecord::layout, record.octets())}});
+              {"record", wire::mad::json_of(PathRecord::layout, record.octets())}};
+  object.update(more);
+  out.object(object);
 }
 
 }  // namespace parley::tools

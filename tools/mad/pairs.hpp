@@ -36,6 +36,8 @@ std::string read_file(PairOptions& options);
 /// Adds the pairs of channel adapters that a discovery has found. Returns an error, or nothing.
 std::string add_all_pairs(const mad::Topology& topology, PairOptions& options);
 
-void show_path(const Pair& pair, const wire::mad::PathRecord& record, bool quiet, Output& out);
+/// `more`: further members of the event.
+void show_path(const Pair& pair, const wire::mad::PathRecord& record, bool quiet, Output& out,
+               const Json& more = Json::object());
 
 }  // namespace parley::tools

@@ -94,17 +94,29 @@ ops::PacketCounts packet_counts(const RoceCounters& sockets, const std::vector<R
   return counts;
 }
 
-MetricsOutput::MetricsOutput(const MetricsArgs& args, ops::Metrics::CommandKind of)
-    : args_(args), metrics_(PARLEY_VERSION, of) {}
+MetricsOutput::MetricsOutput(const MetricsArgs& args, std::unique_ptr<ops::Metrics> counted,
+                             const ops::MetricsSource& source)
+    : args_(args), counted_(std::move(counted)), source_(source) {}
 MetricsOutput::~MetricsOutput() = default;
 
 Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out,
                                                        ops::Metrics::CommandKind of) {
-  std::unique_ptr<MetricsOutput> metrics(new MetricsOutput(args, of));
+  auto counted = std::make_unique<ops::Metrics>(PARLEY_VERSION, of);
+  const ops::MetricsSource& source = *counted;
+  return begin(std::unique_ptr<MetricsOutput>(new MetricsOutput(args, std::move(counted), source)), out);
+}
+
+Or<std::unique_ptr<MetricsOutput>> MetricsOutput::open(const MetricsArgs& args, Output& out,
+                                                       const ops::MetricsSource& source) {
+  return begin(std::unique_ptr<MetricsOutput>(new MetricsOutput(args, nullptr, source)), out);
+}
+
+Or<std::unique_ptr<MetricsOutput>> MetricsOutput::begin(std::unique_ptr<MetricsOutput> metrics, Output& out) {
+  const MetricsArgs& args = metrics->args_;
   if (!args.http.empty())
     if (const auto listening = metrics->listen(out); !listening) return tl::unexpected(listening.error());
   if (args.file.empty()) return metrics;
-  if (const auto written = replace_file(args.file, metrics->metrics_.text()); !written)
+  if (const auto written = replace_file(args.file, metrics->source_.text()); !written)
     return tl::unexpected(written.error());
   if (args.interval > Duration{}) metrics->write_at_ = Instant{};
   return metrics;
@@ -131,13 +143,18 @@ Or<void> MetricsOutput::listen(Output& out) {
 
 void MetricsOutput::wait(int fd, Instant until) {
   const Instant now = clock_now();
-  if (loop_) until = std::min(until, loop_->next_deadline());
-  until = std::min(until, write_at_);
+  until = std::min(until, next_deadline());
   // Rounded up: otherwise the last millisecond would be a busy loop.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - now, Duration{}));
   std::array<pollfd, 2> fds{{{fd, POLLIN, 0}, {loop_ ? loop_->fd() : -1, POLLIN, 0}}};
   (void)::poll(fds.data(), fds.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
 }
+
+void MetricsOutput::add_to(std::vector<pollfd>& polls) const {
+  if (loop_) polls.push_back({loop_->fd(), POLLIN, 0});
+}
+
+Instant MetricsOutput::next_deadline() const { return loop_ ? std::min(write_at_, loop_->next_deadline()) : write_at_; }
 
 void MetricsOutput::turn() {
   for (int i = 0; loop_ && i < turns_max && loop_->run_once(Duration{}); ++i) {
@@ -146,14 +163,14 @@ void MetricsOutput::turn() {
   if (now < write_at_) return;
   // The first turn follows open(), which has written the file already. A write error is not reported here: finish()
   // writes again and reports it.
-  if (write_at_ != Instant{}) (void)replace_file(args_.file, metrics_.text());
+  if (write_at_ != Instant{}) (void)replace_file(args_.file, source_.text());
   write_at_ = now + std::min<Duration>(args_.interval, std::chrono::hours(24 * 365));
 }
 
 Or<void> MetricsOutput::finish() {
   loop_.reset();
   if (args_.file.empty()) return {};
-  return replace_file(args_.file, metrics_.text());
+  return replace_file(args_.file, source_.text());
 }
 
 }  // namespace parley::tools

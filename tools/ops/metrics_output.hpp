@@ -12,6 +12,8 @@
 #include "parley/roce_host.hpp"
 #include "tools/options.hpp"
 
+struct pollfd;
+
 namespace parley::asio_driver {
 class MachineLoop;
 }
@@ -42,25 +44,34 @@ class MetricsOutput {
   /// usage, environment.
   static Or<std::unique_ptr<MetricsOutput>> open(const MetricsArgs& args, Output& out,
                                                  ops::Metrics::CommandKind of = ops::Metrics::CommandKind::connections);
+  /// Instead of what trace events count, the metrics are those of `source`, which must outlive this object.
+  static Or<std::unique_ptr<MetricsOutput>> open(const MetricsArgs& args, Output& out,
+                                                 const ops::MetricsSource& source);
   ~MetricsOutput();
 
-  trace::Sink& sink() { return metrics_; }
+  /// Only without a source.
+  trace::Sink& sink() { return *counted_; }
   /// `counts` is called until finish().
-  void count_packets(std::function<ops::PacketCounts()> counts) { metrics_.count_packets(std::move(counts)); }
+  void count_packets(std::function<ops::PacketCounts()> counts) { counted_->count_packets(std::move(counts)); }
   /// Waits until `fd` is readable or a client needs service, at most until `until`.
   void wait(int fd, Instant until);
+  /// Adds what poll(2) has to wait for until next_deadline().
+  void add_to(std::vector<pollfd>& polls) const;
+  Instant next_deadline() const;
   /// Answers clients, and writes the file if it is due. Does not wait.
   void turn();
   /// Writes the file for the last time. Errors: environment.
   Or<void> finish();
 
  private:
-  MetricsOutput(const MetricsArgs& args, ops::Metrics::CommandKind of);
+  MetricsOutput(const MetricsArgs& args, std::unique_ptr<ops::Metrics> counted, const ops::MetricsSource& source);
+  static Or<std::unique_ptr<MetricsOutput>> begin(std::unique_ptr<MetricsOutput> metrics, Output& out);
   Or<void> listen(Output& out);
 
   MetricsArgs args_;
-  ops::Metrics metrics_;
-  ops::MetricsServer server_{metrics_};
+  std::unique_ptr<ops::Metrics> counted_;  ///< null: there is another source
+  const ops::MetricsSource& source_;
+  ops::MetricsServer server_{source_};
   std::unique_ptr<asio_driver::MachineLoop> loop_;  ///< none without HTTP
   Instant write_at_ = never;
 };

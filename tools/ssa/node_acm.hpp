@@ -26,6 +26,7 @@ class NodeAcm {
   /// Answers from the version and the port that the node has now. True: the service has begun, with this call. Errors: a
   /// socket that does not work.
   Or<bool> follow(const ssa_driver::Daemon& daemon);
+  std::uint64_t counter(ssa::acm::Counter which) const { return service_->counter(which); }
 
  private:
   NodeAcm(std::unique_ptr<ssa_driver::AcmService> service, ssa::acm::Addresses addresses, std::uint8_t ports_of_node)

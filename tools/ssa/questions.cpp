@@ -56,8 +56,24 @@ int run_question(const std::string& control, std::string_view question, Output& 
   return answer->exit;
 }
 
+/// What an answer says of the age of the daemon's database.
+struct AnswerAge {
+  Json members = Json::object();  ///< current, stale, age_s
+  std::string text{};             ///< empty: the database is the newest
+};
+AnswerAge age_in(const Answer& answer) {
+  AnswerAge out;
+  for (const AnswerLine& line : answer.lines) {
+    if (line.kind == AnswerLine::Kind::text) out.text = printable(line.text, false);
+    if (line.kind == AnswerLine::Kind::event)
+      for (const auto& [name, value] : line.members)
+        if (name != "event") out.members[name] = json_of(value);
+  }
+  return out;
+}
+
 /// Shows the path, or why there is none. Errors: environment, usage.
-Or<bool> query(const QuestionArgs& args, const Pair& pair, Output& out) {
+Or<bool> query(const QuestionArgs& args, const Pair& pair, Output& out, std::string& age_text) {
   const auto answer = ask(args.control, fmt::format("query {} {}", pair.from.text(), pair.to.text()));
   if (!answer) return tl::unexpected(answer.error());
   if (answer->lines.empty()) return command_error(Exit::environment, "the daemon's answer is empty");
@@ -65,15 +81,19 @@ Or<bool> query(const QuestionArgs& args, const Pair& pair, Output& out) {
   if (line.kind == AnswerLine::Kind::error && answer->exit != code(Exit::failed))
     return command_error(static_cast<Exit>(answer->exit), printable(line.text, false));
   const auto record = wire::mad::PathRecord::parse(line.record);
+  AnswerAge age = age_in(*answer);
+  age_text = std::move(age.text);
   if (line.kind == AnswerLine::Kind::record && record) {
-    show_path(pair, *record, args.quiet, out);
+    show_path(pair, *record, args.quiet, out, age.members);
     return true;
   }
   if (line.kind != AnswerLine::Kind::error)
     return command_error(Exit::environment, "the daemon's answer has no path record that can be read");
   const std::string why = printable(line.text, false);
   out.text(fmt::format("{} -> {}  none: {}", pair.from.text(), pair.to.text(), why));
-  out.object({{"event", "no_path"}, {"from", pair.from.text()}, {"to", pair.to.text()}, {"text", why}});
+  Json object{{"event", "no_path"}, {"from", pair.from.text()}, {"to", pair.to.text()}, {"text", why}};
+  object.update(age.members);
+  out.object(object);
   return false;
 }
 
@@ -81,11 +101,13 @@ int run_query(QuestionArgs& args, Output& out) {
   if (const std::string wrong = read_file(args.asked); !wrong.empty()) return out.error(Exit::environment, wrong);
   if (args.asked.pairs.empty()) return out.error(Exit::environment, "no pairs");
   bool all = true;
+  std::string age;  // as of the last answer
   for (const Pair& pair : args.asked.pairs) {
-    const auto found = query(args, pair, out);
+    const auto found = query(args, pair, out, age);
     if (!found) return out.error(found.error().exit, found.error().text);
     all = all && *found;
   }
+  if (!age.empty()) out.note("parley ssa query: " + age);
   return code(all ? Exit::ok : Exit::failed);
 }
 
@@ -108,8 +130,9 @@ void add_query(Command ssa, Context& context) {
   add_control_option(sub, args->control);
   add_json_flag(sub, context);
   sub.footer(
-      "The daemon answers from its database at any time, also when it has no parent; `parley ssa epoch` tells its "
-      "age.\n"
+      "The daemon answers from its database at any time, also when it has no parent. A note on standard error tells "
+      "its\n"
+      "age if it is not known to be the newest.\n"
       "Exit status 1: a pair has no path.\n"
       "Examples:\n"
       "  parley ssa query 1,3 fe80::10:1,fe80::10:9\n"

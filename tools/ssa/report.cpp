@@ -33,12 +33,19 @@ std::string_view stage_text(ssa::MemberStage stage) {
   return "unknown";
 }
 
-std::optional<double> age_of(const Daemon& daemon, Instant now) {
-  if (daemon.current().get() == nullptr) return std::nullopt;
-  return in_seconds(now - daemon.current_at());
+AnswerValue age_value(const ssa_driver::Freshness& fresh) {
+  return fresh.has_database ? AnswerValue(in_seconds(fresh.age)) : AnswerValue();
 }
-bool is_current(const Daemon& daemon) { return daemon.member() != nullptr && daemon.member()->is_current(); }
-AnswerValue age_value(const std::optional<double>& age) { return age ? AnswerValue(*age) : AnswerValue(); }
+/// The members that say how old the database is.
+void add_age(const ssa_driver::Freshness& fresh, AnswerMembers& out) {
+  out.emplace_back("current", fresh.current);
+  out.emplace_back("stale", fresh.stale);
+  out.emplace_back("age_s", age_value(fresh));
+}
+std::string age_text(const ssa_driver::Freshness& fresh) {
+  if (fresh.current) return "the newest";
+  return fmt::format("{}known to be the newest {:.1f} s ago", fresh.stale ? "stale: " : "", in_seconds(fresh.age));
+}
 
 /// Messages that were refused, by reason.
 void add_refusals(const ssa::NodeCounters& node, const ssa::Master* master, AnswerMembers& out) {
@@ -84,17 +91,11 @@ void add_surveys(const ssa_driver::SurveyFacts& surveys, Answer& answer, AnswerM
 
 void add_database(const Daemon& daemon, Instant now, Answer& answer, AnswerMembers& out) {
   const ssa::SnapshotPtr snapshot = daemon.current().get();
-  const bool current = is_current(daemon);
-  const auto age = age_of(daemon, now);
+  const auto fresh = daemon.freshness(now);
   out.emplace_back("epoch", epoch_value(snapshot == nullptr ? Epoch{} : snapshot->epoch()));
-  out.emplace_back("current", current);
-  out.emplace_back("age_s", age_value(age));
-  if (snapshot == nullptr)
-    answer.text("database     none");
-  else
-    answer.text(
-        fmt::format("database     {}, {}", epoch_text(snapshot->epoch()),
-                    current ? std::string("the newest") : fmt::format("known to be the newest {:.1f} s ago", *age)));
+  add_age(fresh, out);
+  answer.text("database     " +
+              (snapshot == nullptr ? "none" : fmt::format("{}, {}", epoch_text(snapshot->epoch()), age_text(fresh))));
 }
 
 void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
@@ -105,7 +106,7 @@ void answer_status(const Daemon& daemon, Instant now, Answer& answer) {
   answer.text(fmt::format("port         {}  LID {}", gid_text(daemon.local().gid), daemon.local().lid));
   answer.text("roles        " + roles_text(daemon.options().roles));
   if (member == nullptr) {
-    out.emplace_back("state", "no_subnet_manager");
+    out.emplace_back("state", std::string(no_manager_text));
     answer.text("state        the port has no LID, or no subnet manager");
     add_database(daemon, now, answer, out);
     return answer.event("status", std::move(out));
@@ -134,11 +135,11 @@ void answer_epoch(const Daemon& daemon, Instant now, Answer& answer) {
   const ssa::SnapshotPtr snapshot = daemon.current().get();
   if (snapshot == nullptr) return answer.error(code(Exit::failed), "there is no database yet");
   answer.text(epoch_text(snapshot->epoch()));
-  answer.event("epoch", {{"incarnation", count(snapshot->epoch().incarnation)},
-                         {"counter", count(snapshot->epoch().counter)},
-                         {"digest", fmt::format("0x{:08x}", snapshot->digest())},
-                         {"current", is_current(daemon)},
-                         {"age_s", age_value(age_of(daemon, now))}});
+  AnswerMembers out{{"incarnation", count(snapshot->epoch().incarnation)},
+                    {"counter", count(snapshot->epoch().counter)},
+                    {"digest", fmt::format("0x{:08x}", snapshot->digest())}};
+  add_age(daemon.freshness(now), out);
+  answer.event("epoch", std::move(out));
 }
 
 /// The whole tree where the master is; elsewhere what the node knows of it.
@@ -182,7 +183,8 @@ std::string parse_end(std::string_view word, std::optional<Gid>& gid, std::uint1
   return {};
 }
 
-void answer_query(std::string_view words, const Daemon& daemon, Answer& answer) {
+/// The path or the error, and the age of the database that it comes from.
+void answer_query(std::string_view words, const Daemon& daemon, Instant now, Answer& answer, QuestionCounts& counts) {
   if (daemon.paths() == nullptr) return answer.error(code(Exit::environment), "there is no database yet");
   const std::size_t blank = words.find(' ');
   ssa::PathQuery query;
@@ -192,8 +194,16 @@ void answer_query(std::string_view words, const Daemon& daemon, Answer& answer) 
                       query.dlid);
   if (!wrong.empty()) return answer.error(code(Exit::usage), wrong);
   const auto record = daemon.paths()->find(query);
-  if (!record) return answer.error(code(Exit::failed), record.error().message());
-  answer.record(record->octets());
+  ++(record ? counts.found : counts.missing);
+  if (record)
+    answer.record(record->octets());
+  else
+    answer.error(code(Exit::failed), record.error().message());
+  const auto fresh = daemon.freshness(now);
+  AnswerMembers age;
+  add_age(fresh, age);
+  answer.event("age", std::move(age));
+  if (!fresh.current) answer.text("the database is " + age_text(fresh));
 }
 
 }  // namespace
@@ -214,19 +224,25 @@ std::string epoch_text(Epoch epoch) {
   return epoch.is_valid() ? fmt::format("{}.{}", epoch.incarnation, epoch.counter) : std::string("none");
 }
 
-Answer answer_question(std::string_view question, const Daemon& daemon, Instant now) {
+Answer answer_question(std::string_view question, const Daemon& daemon, Instant now, QuestionCounts& counts) {
   Answer answer;
   constexpr std::string_view query = "query ";
-  if (question == "status")
+  if (question == "status") {
+    ++counts.status;
     answer_status(daemon, now, answer);
-  else if (question == "epoch")
+  } else if (question == "epoch") {
+    ++counts.epoch;
     answer_epoch(daemon, now, answer);
-  else if (question == "tree")
+  } else if (question == "tree") {
+    ++counts.tree;
     answer_tree(daemon, answer);
-  else if (question.starts_with(query))
-    answer_query(question.substr(query.size()), daemon, answer);
-  else
+  } else if (question.starts_with(query)) {
+    ++counts.query;
+    answer_query(question.substr(query.size()), daemon, now, answer, counts);
+  } else {
+    ++counts.other;
     answer.error(code(Exit::usage), "the question is not one of status, tree, epoch, query FROM TO");
+  }
   return answer;
 }
 

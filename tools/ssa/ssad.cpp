@@ -21,7 +21,9 @@
 #include "drivers/ssa/control.hpp"
 #include "drivers/ssa/daemon.hpp"
 #include "tools/hex.hpp"
+#include "tools/ops/metrics_output.hpp"
 #include "tools/rping/session.hpp"
+#include "tools/ssa/metrics.hpp"
 #include "tools/ssa/node_acm.hpp"
 #include "tools/ssa/nodes.hpp"
 #include "tools/ssa/report.hpp"
@@ -34,6 +36,7 @@ namespace {
 struct SsadArgs {
   ssa_driver::DaemonOptions daemon;
   NodeAcmOptions acm;
+  MetricsArgs metrics;
   std::string transport, role, nodes, key_file, listen = "127.0.0.1:0", control;
 };
 
@@ -109,13 +112,25 @@ void print_note(const ssa::MemberNote& note, Output& out) {
   out.object(object);
 }
 
-void wait_for(const ssa_driver::Daemon& daemon, const ssa_driver::ControlServer& control) {
+/// What runs in the daemon's loop.
+struct Parts {
+  ssa_driver::Daemon& daemon;
+  ssa_driver::ControlServer& control;
+  NodeAcm* acm;            ///< null: none
+  MetricsOutput* metrics;  ///< null: none
+};
+
+void wait_for(const Parts& parts) {
   constexpr Duration longest = std::chrono::milliseconds(500);  // a signal may come just before
   std::vector<pollfd> polls;
-  daemon.add_to(polls);
-  control.add_to(polls);
-  const Duration left = std::min(daemon.next_deadline(), control.next_deadline()) - clock_now();
-  const timespec patience = timespec_of(std::clamp(left, Duration{}, longest));
+  parts.daemon.add_to(polls);
+  parts.control.add_to(polls);
+  Instant until = std::min(parts.daemon.next_deadline(), parts.control.next_deadline());
+  if (parts.metrics != nullptr) {
+    parts.metrics->add_to(polls);
+    until = std::min(until, parts.metrics->next_deadline());
+  }
+  const timespec patience = timespec_of(std::clamp(until - clock_now(), Duration{}, longest));
   static_cast<void>(::ppoll(polls.data(), polls.size(), &patience, nullptr));
 }
 
@@ -130,31 +145,55 @@ Or<void> follow(NodeAcm& acm, const ssa_driver::Daemon& daemon, const NodeAcmOpt
   return {};
 }
 
-int serve(const SsadArgs& args, ssa_driver::Daemon& daemon, ssa_driver::ControlServer& control, NodeAcm* acm,
-          Output& out) {
-  std::string survey_error;
-  std::size_t unknown_sls = 0;
-  while (!StopSignals::requested()) {
-    const auto more = daemon.turn();
-    control.turn(clock_now());
-    while (const auto note = daemon.poll_note()) print_note(*note, out);
-    if (daemon.surveys().error != survey_error) {
-      survey_error = daemon.surveys().error;
-      if (!survey_error.empty()) out.note("parley ssad: the subnet could not be collected: " + survey_error);
+/// Tells what changes outside of the tree, each once.
+class Watcher {
+ public:
+  explicit Watcher(Output& out) : out_(out) {}
+
+  void look(const ssa_driver::Daemon& daemon) {
+    if (const ssa_driver::SurveyFacts& surveys = daemon.surveys(); surveys.error != survey_error_) {
+      survey_error_ = surveys.error;
+      if (!survey_error_.empty()) out_.note("parley ssad: the subnet could not be collected: " + survey_error_);
     }
-    if (const std::size_t n = daemon.surveys().sl_unknown.size(); n != unknown_sls) {
-      unknown_sls = n;
+    if (const std::size_t n = daemon.surveys().sl_unknown.size(); n != unknown_sls_) {
+      unknown_sls_ = n;
       if (n > 0)
-        out.note(fmt::format("parley ssad: the SL of {} is unknown: it is taken as that of the subnet",
-                             counted(n, "partition")));
+        out_.note(fmt::format("parley ssad: the SL of {} is unknown: it is taken as that of the subnet",
+                              counted(n, "partition")));
     }
-    if (!more) return out.error(Exit::environment, more.error().message());
-    if (acm != nullptr)
-      if (const auto followed = follow(*acm, daemon, args.acm, out); !followed)
-        return out.error(followed.error().exit, followed.error().text);
-    if (!*more) wait_for(daemon, control);
+    const ssa_driver::Freshness fresh = daemon.freshness(clock_now());
+    if (fresh.stale == stale_) return;
+    stale_ = fresh.stale;
+    const std::string event = stale_ ? "database_stale" : "database_renewed";
+    const std::string epoch = epoch_text(daemon.current().get()->epoch());
+    out_.text(event + "  " + epoch);
+    out_.object({{"event", event}, {"gid", Json()}, {"epoch", epoch}});
   }
-  daemon.leave();
+
+ private:
+  Output& out_;
+  std::string survey_error_;
+  std::size_t unknown_sls_ = 0;
+  bool stale_ = false;
+};
+
+int serve(const SsadArgs& args, const Parts& parts, Output& out) {
+  Watcher watcher(out);
+  while (!StopSignals::requested()) {
+    const auto more = parts.daemon.turn();
+    parts.control.turn(clock_now());
+    if (parts.metrics != nullptr) parts.metrics->turn();
+    while (const auto note = parts.daemon.poll_note()) print_note(*note, out);
+    watcher.look(parts.daemon);
+    if (!more) return out.error(Exit::environment, more.error().message());
+    if (parts.acm != nullptr)
+      if (const auto followed = follow(*parts.acm, parts.daemon, args.acm, out); !followed)
+        return out.error(followed.error().exit, followed.error().text);
+    if (!*more) wait_for(parts);
+  }
+  parts.daemon.leave();
+  if (parts.metrics != nullptr)
+    if (const auto ended = parts.metrics->finish(); !ended) return out.error(ended.error().exit, ended.error().text);
   return code(Exit::ok);
 }
 
@@ -188,8 +227,10 @@ int run_ssad(SsadArgs& args, Output& out) {
   if (!args.acm.sockets.empty()) args.acm.ports_of_node = ports_of_node(*opened->transport);
   auto daemon = ssa_driver::Daemon::open(args.daemon, std::move(opened->transport));
   if (!daemon) return out.error(Exit::environment, fmt::format("{}: {}", name, daemon.error().message()));
-  auto control = ssa_driver::ControlServer::open(
-      args.control, [&](std::string_view question) { return emit(answer_question(question, **daemon, clock_now())); });
+  QuestionCounts questions;
+  auto control = ssa_driver::ControlServer::open(args.control, [&](std::string_view question) {
+    return emit(answer_question(question, **daemon, clock_now(), questions));
+  });
   if (!control)
     return out.error(Exit::environment, fmt::format("--control {}: {}", args.control, control.error().message()));
   std::unique_ptr<NodeAcm> acm;
@@ -198,6 +239,13 @@ int run_ssad(SsadArgs& args, Output& out) {
     if (!service) return out.error(service.error().exit, service.error().text);
     acm = std::move(*service);
   }
+  const SsadMetrics source(**daemon, **control, questions, acm.get());
+  std::unique_ptr<MetricsOutput> metrics;
+  if (args.metrics.any()) {
+    auto output = MetricsOutput::open(args.metrics, out, source);
+    if (!output) return out.error(output.error().exit, output.error().text);
+    metrics = std::move(*output);
+  }
   const std::string gid = gid_text((*daemon)->local().gid), where = (*daemon)->server().listening()->to_string();
   out.text(fmt::format("{}  {}, data at {}, control at {}", gid, roles_text(args.daemon.roles), where, args.control));
   out.object({{"event", "listening"},
@@ -205,7 +253,7 @@ int run_ssad(SsadArgs& args, Output& out) {
               {"roles", roles_text(args.daemon.roles)},
               {"data", where},
               {"control", args.control}});
-  return serve(args, **daemon, **control, acm.get(), out);
+  return serve(args, {**daemon, **control, acm.get(), metrics.get()}, out);
 }
 
 std::string check_args(const SsadArgs& args) {
@@ -260,6 +308,10 @@ void add_options(Command sub, SsadArgs& args) {
   add_duration(sub, "--heartbeat", args.daemon.heartbeat,
                "Interval of heartbeats, the same in all nodes; all other times of the tree are in proportion to it");
   add_duration(sub, "--collect-every", args.daemon.collect_every, "At the root: read the subnet so often");
+  add_duration(sub, "--stale-after", args.daemon.stale_after,
+               "Call the database stale when it was last known to be the newest so long ago; it answers all the same; "
+               "0: never");
+  add_metrics_options(sub, args.metrics);
   sub.flag("--route-sls", args.daemon.route_sls,
            "At the root: ask the SA for the SLs of routes: needed if the routing engine chooses SLs");
 }

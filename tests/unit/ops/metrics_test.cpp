@@ -528,6 +528,10 @@ TEST(Exposition, LabelsMayHoldAnything) {
 }
 
 TEST(Exposition, SecondsAreExact) {
+  Exposition out;
+  out.family("x_seconds", Exposition::Type::gauge, "");
+  out.sample({}, 1500ms);
+  EXPECT_NE(out.text().find("x_seconds 1.5\n"), std::string::npos) << out.text();
   EXPECT_EQ(seconds_text(0ns), "0");
   EXPECT_EQ(seconds_text(1ns), "0.000000001");
   EXPECT_EQ(seconds_text(250us), "0.00025");
