@@ -89,6 +89,26 @@ class Ssad(FabricTest):
         self.assertEqual(value(after, "parley_ssa_lookups_total", by="control", result="missing"), missing + 1)
         self.assertGreater(value(after, "parley_ssa_questions_total", question="status"), 0)
 
+    def check_page(self):
+        """The root's tree as a page: all nodes, and no two with one place."""
+        page = self.path("tree.html")
+        self.ok(self.ask(0, "tree", "--html", page))
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(len(re.findall("<tr id=", text)), len(ROLES))
+        self.assertEqual(len(set(re.findall("<rect x=\"[0-9]+\" y=\"[0-9]+\"", text))), len(ROLES))
+        self.assertEqual(text.count('<line class="parent"'), len(ROLES) - 1)
+        for host in ROLES:
+            self.assertIn(f">{gid(host)}<", text)
+        self.assertIn("all have parents", text)
+        self.assertNotIn("http", text.split("<footer")[0])
+        self.refused(self.ask(0, "tree", "--html", self.path("no/such.html")), 3, "no/such.html")
+        self.ok(self.ask(2, "tree", "--html", page))
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("Not the whole tree", text)
+        self.assertIn(f">{gid(2)}<", text)
+
     def parent(self, host):
         """The host that is its parent; None: it has none."""
         parent = self.status(host)["parent"]
@@ -124,6 +144,7 @@ class Ssad(FabricTest):
         self.wait_until("equal databases", lambda: len({self.ask(host, "epoch").event("epoch")["digest"] for host in ROLES}) == 1)
         self.compare(4)
         self.check_metrics()
+        self.check_page()
 
         # An access node is killed: its children are the other one's, and answer all the time.
         self.wait_until("a backup", lambda: self.status(4)["backup"] is not None)

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "draw/ladder_page.hpp"
 #include "mad/topology_print.hpp"
+#include "tools/searchable_page.hpp"
 
 namespace parley::tools {
 
@@ -20,37 +21,6 @@ using mad::Topology;
 using mad::TopologyNode;
 using mad::TopologyPort;
 using wire::mad::NodeType;
-
-constexpr std::string_view style = R"css(
-table{border-collapse:collapse;font-size:13px;margin:2px 0 12px}
-th,td{text-align:left;padding:2px 14px 2px 0;overflow-wrap:anywhere}th{color:var(--dim);font-weight:400}
-tr.bad td,summary.bad{color:var(--bad)}td.why{font-weight:600}
-svg.map{display:block;width:100%;height:auto;max-height:70vh;margin:14px 0}
-svg.map line{stroke:var(--dim);stroke-width:1;opacity:.5}svg.map line.bad{stroke:var(--bad);stroke-width:2.5;opacity:1}
-svg.map rect{fill:var(--raise);stroke:var(--dim)}svg.map .bad rect{stroke:var(--bad);stroke-width:2.5}
-svg.map text{font-size:11px;text-anchor:middle;fill:var(--fg)}svg.map a:focus-visible rect{stroke:var(--focus);stroke-width:3}
-)css";
-
-constexpr std::string_view script = R"js(
-(()=>{'use strict';
-document.documentElement.classList.add('js');
-const find=document.querySelector('#find'),only=document.querySelector('#only'),told=document.querySelector('.tools output');
-const parts=[...document.querySelectorAll('[data-node]')];
-const pick=()=>{
-  const words=find.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let n=0;
-  for(const part of parts){
-    const text=words.length?part.textContent.toLowerCase():'';
-    part.hidden=(only.checked&&!('bad' in part.dataset))||words.some(w=>!text.includes(w));
-    if(!part.hidden)n++;
-  }
-  told.textContent=n<parts.length?`${n} of ${parts.length} nodes`:'';
-};
-find.addEventListener('input',pick);only.addEventListener('input',pick);addEventListener('pageshow',pick);
-const open=()=>{const at=document.querySelector(location.hash||'#none');if(at&&at.tagName==='DETAILS')at.open=true};
-addEventListener('hashchange',open);open();
-})();
-)js";
 
 class Page {
  public:
@@ -76,7 +46,7 @@ class Page {
       each(type, [this](std::uint32_t i) { adapter_rows(i); });
     take_("</table>\n");
     take_(draw::footer_html(report));
-    take_(fmt::format("<script>{}</script>\n</html>\n", script));
+    take_(fmt::format("<script>{}</script>\n</html>\n", searchable_script));
   }
 
  private:
@@ -113,7 +83,7 @@ class Page {
     take_(
         fmt::format("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
                     "content=\"width=device-width\"><title>InfiniBand subnet</title>\n<style>{}{}</style>\n",
-                    draw::ladder_style, style));
+                    draw::ladder_style, searchable_style));
     take_(
         fmt::format("<div class=\"top\"><h1>InfiniBand subnet</h1><span class=\"badge {}\">{}</span></div>\n<p "
                     "class=\"sub\">{}</p>\n",

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley ssa status`, `tree`, `epoch` and `query`: questions to a daemon by its control socket.
+#include <fstream>
+
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
 #include "drivers/ssa/control.hpp"
 #include "tools/mad/pairs.hpp"
 #include "tools/options.hpp"
+#include "tools/provenance.hpp"
 #include "tools/ssa/answer.hpp"
 #include "tools/ssa/ssa.hpp"
+#include "tools/ssa/tree_html.hpp"
 
 namespace parley::tools {
 
 namespace {
 
 struct QuestionArgs {
-  std::string control;
+  std::string control, html;
   PairOptions asked;
   bool quiet = false;
 };
@@ -41,9 +45,48 @@ Json json_of(const AnswerValue& value) {
       value);
 }
 
-int run_question(const std::string& control, std::string_view question, Output& out) {
-  const auto answer = ask(control, question);
+std::string text_in(const AnswerLine& event, std::string_view name) {
+  for (const auto& [key, value] : event.members)
+    if (const auto* text = std::get_if<std::string>(&value); text != nullptr && key == name) return *text;
+  return {};
+}
+bool flag_in(const AnswerLine& event, std::string_view name) {
+  for (const auto& [key, value] : event.members)
+    if (const auto* flag = std::get_if<bool>(&value); flag != nullptr && key == name) return *flag;
+  return false;
+}
+
+/// The page of an answer to `tree`.
+Or<void> write_tree(const Answer& answer, const std::string& path, const Output& out) {
+  std::vector<TreeNode> nodes;
+  std::string asked;
+  for (const AnswerLine& line : answer.lines) {
+    if (line.kind != AnswerLine::Kind::event) continue;
+    const std::string event = text_in(line, "event");
+    if (event == "tree") asked = text_in(line, "gid");
+    TreeNode node{.gid = text_in(line, "gid"),
+                  .roles = text_in(line, "roles"),
+                  .stage = text_in(line, "stage"),
+                  .parent = text_in(line, "parent"),
+                  .backup = text_in(line, "backup"),
+                  .is_root = flag_in(line, "is_root")};
+    if (event == "child") (flag_in(line, "is_backup") ? node.backup : node.parent) = asked;
+    node.is_known = event != "child" || !node.parent.empty();
+    if (!node.gid.empty()) nodes.push_back(std::move(node));
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  tree_page(std::move(nodes), asked, provenance(out), [&file](std::string_view piece) { file << piece; });
+  if (!file.flush())
+    return command_error(Exit::environment, fmt::format("'{}' cannot be written", printable(path, false)));
+  return {};
+}
+
+int run_question(const QuestionArgs& args, std::string_view question, Output& out) {
+  const auto answer = ask(args.control, question);
   if (!answer) return out.error(answer.error().exit, answer.error().text);
+  if (!args.html.empty() && answer->exit == code(Exit::ok))
+    if (const auto written = write_tree(*answer, args.html, out); !written)
+      return out.error(written.error().exit, written.error().text);
   for (const AnswerLine& line : answer->lines) {
     if (line.kind == AnswerLine::Kind::text) out.text(printable(line.text, false));
     if (line.kind == AnswerLine::Kind::error)
@@ -115,10 +158,11 @@ void add_question(Command ssa, Context& context, const std::string& name, const 
                   const std::string& footer) {
   auto args = std::make_shared<QuestionArgs>();
   Command sub = ssa.subcommand(name, help);
+  if (name == "tree") sub.option("--html", args->html, "Also draw the tree as one searchable page").type("FILE");
   add_control_option(sub, args->control);
   add_json_flag(sub, context);
   sub.footer(footer);
-  sub.run([args, name, &context] { return run_question(args->control, name, context.out); });
+  sub.run([args, name, &context] { return run_question(*args, name, context.out); });
 }
 
 void add_query(Command ssa, Context& context) {
@@ -153,7 +197,8 @@ void register_ssa_questions(Command ssa, Context& context) {
                "  parley ssa status --control /run/parley-ssad.sock --json");
   add_question(ssa, context, "tree", "Show all members of the tree (at the root), or a node's parents and children",
                "Examples:\n"
-               "  parley ssa tree");
+               "  parley ssa tree\n"
+               "  parley ssa tree --html tree.html");
   add_question(ssa, context, "epoch", "Show which version of the database a daemon has",
                "Exit status 1: it has none yet.\n"
                "Examples:\n"

@@ -151,6 +151,11 @@ void answer_tree(const Daemon& daemon, Answer& answer) {
     const ssa::Node& node = member->node();
     answer.text(fmt::format("{}  {}, parent {}, backup {}", gid_text(daemon.local().gid), state_text(node.state()),
                             gid_or_none(node.parent().gid()), gid_or_none(node.backup().gid())));
+    answer.event("tree", {{"gid", gid_value(daemon.local().gid)},
+                          {"roles", roles_text(daemon.options().roles)},
+                          {"is_root", false},
+                          {"parent", gid_value(node.parent().gid())},
+                          {"backup", gid_value(node.backup().gid())}});
     node.children().each([&](const ssa::Children::Child& child) {
       answer.text(fmt::format("  {}{}", gid_text(child.gid), child.is_backup ? "  (this node is its backup)" : ""));
       answer.event("child", {{"gid", gid_value(child.gid)}, {"is_backup", child.is_backup}});
@@ -159,6 +164,11 @@ void answer_tree(const Daemon& daemon, Answer& answer) {
   }
   std::size_t members = 0;
   answer.text(fmt::format("{}  root", gid_text(daemon.local().gid)));
+  answer.event("tree", {{"gid", gid_value(daemon.local().gid)},
+                        {"roles", roles_text(daemon.options().roles)},
+                        {"is_root", true},
+                        {"parent", AnswerValue()},
+                        {"backup", AnswerValue()}});
   member->master()->each([&](const ssa::MemberFacts& facts) {
     ++members;
     answer.text(fmt::format("{}  {}  {}, parent {}, backup {}, children {}", gid_text(facts.gid),
