@@ -55,14 +55,20 @@ class TreePage {
   /// Steps from a node without a parent. Nodes in a circle of parents stay at level 0.
   void find_levels() {
     level_.assign(nodes_.size(), 0);
-    std::vector<std::size_t> order;
+    std::vector<bool> has_place(nodes_.size());
+    const auto place = [&](std::size_t i) {
+      has_place[i] = true;
+      order_.push_back(i);
+    };
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (at(nodes_[i].parent) == nowhere) order.push_back(i);
-    for (std::size_t done = 0; done < order.size(); ++done)
-      for (const std::size_t child : children_[order[done]]) {
-        level_[child] = level_[order[done]] + 1;
-        order.push_back(child);
+      if (at(nodes_[i].parent) == nowhere) place(i);
+    for (std::size_t done = 0; done < order_.size(); ++done)
+      for (const std::size_t child : children_[order_[done]]) {
+        level_[child] = level_[order_[done]] + 1;
+        place(child);
       }
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (!has_place[i]) place(i);
   }
 
   void head(const std::string& asked) {
@@ -95,7 +101,7 @@ class TreePage {
     std::map<std::size_t, std::vector<std::size_t>> out;
     const bool all = nodes_.size() <= drawn_tree_nodes_max;
     std::size_t drawn = 0;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const std::size_t i : order_) {
       if (!all && children_[i].empty() && !nodes_[i].is_root) continue;
       if (drawn == drawn_tree_nodes_max)
         ++left_out;
@@ -173,7 +179,7 @@ class TreePage {
   const std::function<void(std::string_view)>& take_;
   std::unordered_map<std::string, std::size_t> by_gid_;
   std::vector<std::vector<std::size_t>> children_;
-  std::vector<std::size_t> level_;
+  std::vector<std::size_t> level_, order_;  // order: by level; children of a node follow each other
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
 #include <set>
 
@@ -43,6 +44,24 @@ TEST(SsaTreeHtml, EachLevelIsARowWithTheLinesOfParentsAndBackups) {
   EXPECT_EQ(count(text, "data-bad class"), 0U);
 }
 
+TEST(SsaTreeHtml, ChildrenOfOneParentStandTogether) {
+  const std::string text = page({{.gid = "r", .is_root = true},
+                                 {.gid = "a", .parent = "r"},
+                                 {.gid = "b", .parent = "r"},
+                                 {.gid = "w", .parent = "b"},
+                                 {.gid = "x", .parent = "a"},
+                                 {.gid = "y", .parent = "b"},
+                                 {.gid = "z", .parent = "a"}},
+                                "r");
+  std::map<int, std::string> lowest;  // by horizontal place
+  const std::regex drawn("<rect x=\"([0-9]+)\" y=\"([0-9]+)\"[^>]*><text[^>]*>(.)<");
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), drawn); at != std::sregex_iterator(); ++at)
+    if (std::stoi((*at)[2]) == *rows(text).rbegin()) lowest[std::stoi((*at)[1])] = (*at)[3];
+  std::string in_order;
+  for (const auto& [x, gid] : lowest) in_order += gid;
+  EXPECT_EQ(in_order, "xzwy");
+}
+
 TEST(SsaTreeHtml, ANodeWithoutAParentIsMarkedAndOnlyTheRootKnowsTheWholeTree) {
   const std::string text = page({{.gid = "r", .is_root = true}, {.gid = "a", .roles = "access"}}, "r");
   EXPECT_EQ(count(text, "data-bad class"), 1U);
@@ -77,6 +96,8 @@ TEST(SsaTreeHtml, TextIsNoHtmlAndParentsInACircleEnd) {
                                 "<script>");
   EXPECT_EQ(text.find("<b>"), std::string::npos);
   EXPECT_EQ(text.find("<i>"), std::string::npos);
+  EXPECT_EQ(text.find("</td>"), std::string::npos);
+  EXPECT_EQ(count(text, "<rect "), 3U);
   EXPECT_EQ(count(text, "<script>"), 1U) << "the page's own";
   EXPECT_NE(text.find("&lt;b&gt;&quot;x"), std::string::npos);
   EXPECT_EQ(count(text, "<tr id="), 3U);
