@@ -110,11 +110,17 @@ Result<void> PacketSet::join_on(const Address& group, const InterfaceAddress& pl
 }
 
 Result<void> PacketSet::join(const Address& group) try {
-  const std::vector<InterfaceAddress> places = own_places(group.family);
+  std::vector<InterfaceAddress> places = own_places(group.family);
   if (places.empty())
     return fail(Errc::wrong_state,
                 "this host has no IPv{a} address in use, on whose interface to join the group: listen or connect first",
                 static_cast<int>(group.family));
+  // Linux delivers no packet to an IPv6 group there, whatever its routes are.
+  if (group.family == Address::Family::v6)
+    std::erase_if(places, [](const InterfaceAddress& place) { return is_loopback_interface(place.interface); });
+  if (places.empty())
+    return fail(Errc::unsupported,
+                "the loopback interface has no IPv6 groups: use an address of another interface, or an IPv4 group");
   bound_.reserve(bound_.size() + places.size());
   std::size_t joined = 0;
   Result<void> failed;

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <memory>
 
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/wire/ib.h"
 
@@ -84,6 +86,13 @@ std::uint32_t interface_of(const Address& local) {
   const auto at = std::find_if(places.begin(), places.end(),
                                [&local](const InterfaceAddress& p) { return p.address.octets == local.octets; });
   return at == places.end() ? 0 : at->interface;
+}
+
+bool is_loopback_interface(std::uint32_t interface) {
+  ifreq ask{};
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket.fd >= 0 && ::if_indextoname(interface, ask.ifr_name) != nullptr &&
+         ::ioctl(socket.fd, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_LOOPBACK) != 0;
 }
 
 // Linux lets two sockets of one user share a port if both have SO_REUSEPORT while the second is bound. A wildcard

@@ -31,6 +31,7 @@ struct InterfaceAddress {
 std::vector<InterfaceAddress> interface_addresses(Address::Family family);
 /// 0: no interface has the address.
 std::uint32_t interface_of(const Address& local);
+bool is_loopback_interface(std::uint32_t interface);
 
 /// Which other sockets may have the same address and port.
 enum class Sharing : std::uint8_t {

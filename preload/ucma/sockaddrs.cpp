@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/gid.hpp"
 #include "drivers/asio/sockaddr.hpp"
 
 namespace parley::preload::ucma {
@@ -20,13 +21,16 @@ bool copy(ConstBytes from, T& to) {
   return true;
 }
 
-/// The address in a system's structure of that size. A scope belongs to link-local addresses alone.
+/// The address in a system's structure of that size. A scope belongs to link-local addresses alone. An IPv4-mapped IPv6
+/// address (RFC 4291 §2.5.5.2) is its IPv4 address: getaddrinfo(3) returns it where all IPv4 addresses are loopback
+/// addresses.
 std::optional<Parsed> parsed(ConstBytes octets, std::size_t size) {
   if (octets.size() < size) return std::nullopt;
   asio_driver::SockAddr system{.size = static_cast<socklen_t>(size)};
   std::memcpy(&system.storage, octets.data(), size);
   Address address = asio_driver::from_sockaddr(system);
   if (!address.is_link_local()) address.scope_id = 0;
+  if (const Gid gid = gid_of(address); is_v4_gid(gid)) address = address_of_gid(gid, address.port);
   return Parsed{.size = size, .address = address};
 }
 

@@ -283,6 +283,26 @@ TEST_F(Ucma, AGroupIsJoinedAndLeft) {
   EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_LEAVE_MCAST, leave), ENOENT);
 }
 
+TEST_F(Ucma, AnIpv4MappedAddressIsTheIpv4Address) {
+  const auto mapped = [](const Address& v4) {
+    Address out = Address::any(Address::Family::v6, v4.port);
+    out.octets[10] = out.octets[11] = 0xFF;
+    std::copy_n(v4.octets.begin(), 4, out.octets.begin() + 12);
+    return out;
+  };
+  const Address peer = Address::v4(203, 0, 113, 7, port);
+  const std::uint32_t id = a.create(client, 1);
+  ASSERT_EQ(a.bind(client, id, mapped(Address::v4(192, 0, 2, 1, 9))), 0);
+  ASSERT_EQ(a.resolve(client, id, mapped(peer)), 0);
+  a.expect(client, What::addr_resolved);
+  const auto route = a.route(client, id);
+  const auto& source = reinterpret_cast<const sockaddr_in&>(route.src_addr);
+  EXPECT_EQ(source.sin_family, AF_INET);
+  EXPECT_EQ(ntohl(source.sin_addr.s_addr), 0xC0000201U);
+  EXPECT_EQ(ntohs(source.sin_port), 9);
+  EXPECT_EQ(ntohl(reinterpret_cast<const sockaddr_in&>(route.dst_addr).sin_addr.s_addr), 0xCB007107U);
+}
+
 TEST_F(Ucma, TheSourceIsTheRoutesIfItIsTheDevices) {
   CoreOptions two = options(1, 5);
   two.addresses.push_back(Address::v4(198, 51, 100, 1, 0));
