@@ -87,6 +87,7 @@ class Climb:
 
     def own_address(self, n):
         """n is 1 for the server, 2 for the client."""
+        n = 1 if self.rung.together else n
         if self.interfaces:  # libfabric's server listens at 127.0.0.1
             return self.interfaces.addresses[n - 1] + (",127.0.0.1" if n == 1 else "")
         return address_with_lid(n) if self.rung.under else address(n)
@@ -101,7 +102,7 @@ class Climb:
 
     def wait_until_ready(self, server):
         of = self.interfaces.holder.pid if self.interfaces else "self"
-        ready = (lambda: listens(self.port, of)) if self.rung.ready == "tcp" else (lambda: receives(address(1)))
+        ready = (lambda: listens(self.port, of)) if self.rung.ready == "tcp" else (lambda: receives(self.names["a"], of))
         end = time.monotonic() + LIMIT
         while not ready() and server.poll() is None and time.monotonic() < end:
             time.sleep(0.01)

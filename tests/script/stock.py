@@ -25,10 +25,10 @@ def listens(port, of="self"):
     return False
 
 
-def receives(place):
-    """Whether a process has UDP port 4791 of the address."""
+def receives(place, of="self"):
+    """Whether a process has UDP port 4791 of the address, in the network namespace of process `of`."""
     local = f"{struct.unpack('=I', socket.inet_aton(place))[0]:08X}:{4791:04X}"
-    with open("/proc/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
+    with open(f"/proc/{of}/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
         return any(row.split()[1] == local for row in file)
 
 
