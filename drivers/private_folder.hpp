@@ -52,14 +52,17 @@ class PrivateFolder {
   void leave_to_parent() { path_.clear(); }
 
   const std::string& path() const { return path_; }
-  /// A file below it, with a newline behind the text. `name` begins with a slash.
-  void put(const std::string& name, const std::string& text) const {
+  /// A file below it, with a newline behind the text. `name` begins with a slash. False: it cannot be written.
+  bool put(const std::string& name, const std::string& text) const {
     const std::filesystem::path file = path_ + name;
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
     const std::filesystem::path fresh = path_ + "/fresh";  // others may be reading the old one
-    std::ofstream(fresh, std::ios::binary) << text << '\n';
-    std::filesystem::rename(fresh, file, error);
+    std::ofstream out(fresh, std::ios::binary);
+    out << text << '\n';
+    out.close();
+    if (out) std::filesystem::rename(fresh, file, error);
+    return out && !error;
   }
   /// A symbolic link below it.
   void link(const std::string& name, const std::string& target) const {

@@ -114,6 +114,14 @@ Result<std::unique_ptr<Engine>> open_engine(const std::vector<Address>& addresse
   return Engine::open(addresses, std::move(*recorder), std::move(*port));
 }
 
+/// Which of the addresses no interface has, if that is the error.
+Error with_place(const Error& error, const std::vector<Address>& addresses) {
+  if (error.code() != std::errc::address_not_available) return error;
+  const auto absent = std::find_if_not(addresses.begin(), addresses.end(), asio_driver::can_be_bound);
+  if (absent == addresses.end()) return error;
+  return {Errc::bad_address, "no interface that is up has the address of GID {a}", absent - addresses.begin()};
+}
+
 bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
   return port == 1 && index < of(context).engine->gids();
 }
@@ -184,7 +192,7 @@ Result<std::shared_ptr<Engine>> engine() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     made = open_engine(*addresses);
   }
-  if (!made) return tl::unexpected(made.error());
+  if (!made) return tl::unexpected(with_place(made.error(), *addresses));
   running().forked = false;
   std::shared_ptr<Engine> shared(std::move(*made));
   running().engine = shared;

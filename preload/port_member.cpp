@@ -148,6 +148,7 @@ Result<bool> PortMember::enter(int fd, std::string& impossible) {
     } else if (const auto* const refused = std::get_if<port::Refused>(&*decoded)) {
       if (refused->why != port::Refusal::system || refused->error == EADDRINUSE)
         return tl::unexpected(refused_because(*refused, addresses_));
+      if (refused->error == EADDRNOTAVAIL) return tl::unexpected(Error({EADDRNOTAVAIL, std::generic_category()}));
       impossible = std::string("the system cannot share the port: ") + std::strerror(refused->error);
       return false;
     } else if (const auto* const joined = std::get_if<port::Joined>(&*decoded)) {

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "drivers/asio/packet_frame.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/recording.hpp"
+#include "preload/objects.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::preload {
@@ -58,7 +60,10 @@ void Recorder::add(const PacketTapRecord& record) {
 
 // If the disk is full, recording stops and the program continues.
 void Recorder::write() {
-  if (file_ != nullptr && std::fwrite(block_.data(), 1, block_.size(), file_.get()) != block_.size()) file_.reset();
+  if (file_ != nullptr && std::fwrite(block_.data(), 1, block_.size(), file_.get()) != block_.size()) {
+    print_line("the recording ends", std::strerror(errno));
+    file_.reset();
+  }
   block_.clear();
 }
 

@@ -19,6 +19,7 @@
 #include "drivers/private_folder.hpp"
 #include "drivers/secure_env.hpp"
 #include "preload/link_layer.hpp"
+#include "preload/objects.hpp"
 #include "preload/places.hpp"
 
 namespace parley::preload {
@@ -90,8 +91,12 @@ void put_port(const PrivateFolder& folder, const std::string& port, const std::v
 
 std::unique_ptr<PrivateFolder> make() {
   auto addresses = places();
-  auto folder = addresses ? PrivateFolder::create("parley-verbs-") : nullptr;
-  if (!folder) return nullptr;
+  if (!addresses) return nullptr;
+  auto folder = PrivateFolder::create("parley-verbs-");
+  if (!folder) {
+    note("the files of the device", "no folder for them can be created in the temporary folder (TMPDIR)");
+    return nullptr;
+  }
   const std::string of(device), of_class(classes);
   const std::string hca = of + "/infiniband/parley0/", node = of + "/infiniband_verbs/uverbs0/";
   for (const auto& [name, text] : {std::pair{"node_type", "1: CA"},
@@ -114,8 +119,9 @@ std::unique_ptr<PrivateFolder> make() {
   for (const std::string& part : {hca, node}) folder->link(part + "device", "../..");
   folder->link(of_class + "/infiniband/parley0", "../../devices/virtual/parley/infiniband/parley0");
   folder->link(of_class + "/infiniband_verbs/uverbs0", "../../devices/virtual/parley/infiniband_verbs/uverbs0");
-  folder->put(of_class + "/infiniband_verbs/abi_version", "6");
+  const bool whole = folder->put(of_class + "/infiniband_verbs/abi_version", "6");
   folder->link("/dev/infiniband/uverbs0", "/dev/null");
+  if (!whole) note("the files of the device", "the temporary folder (TMPDIR) has no space for them");
   return folder;
 }
 

@@ -201,6 +201,25 @@ class Run(CliTest):
         self.assertIn(f"{name}: another process is recording it", done.err)
         self.assertEqual(len(glob.glob(self.path("x.*.pcapng"))), 1)
 
+    def test_files_that_cannot_be_written(self):
+        """The program works without the device's files, and without its recording."""
+        program = f"""{OPEN}
+try:
+    open("/sys/class/infiniband/parley0/node_guid").read()
+except FileNotFoundError:
+    print("no file")
+"""
+        command = [PARLEY, "run", "-v", "-a", address(1), sys.executable, "-B", "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=True, env={**os.environ, "TMPDIR": "/nonexistent"})
+        self.assertEqual(re.sub(r"\d+", "N", done.stdout), "opened N\nno file\n")
+        self.assertIn("the files of the device: no folder", done.stderr)
+        # No file may have an octet.
+        limited = ["sh", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "sh", *command[:2], "--pcapng", self.path("x.pcapng"), *command[2:]]
+        done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, check=True)
+        self.assertIn("opened", done.stdout)
+        self.assertIn("parley run: the recording ends: File too large", done.stderr)
+        self.assertIn("the files of the device: the temporary folder (TMPDIR) has no space", done.stderr)
+
     def test_programs_that_cannot_be_preloaded(self):
         name = os.path.basename(LIBRARY)
         own = MACHINES.get(platform.machine(), "")

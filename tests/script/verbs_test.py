@@ -153,7 +153,7 @@ class Verbs(CliTest):
         first = self.start("udping", "-b", address(3))
         first.wait_for("listening")
         self.refused_open("-a", address(3), says=f"ibv_open_device at {address(3)}: another process has UDP port 4791 of this address")
-        self.refused_open("-a", "192.0.2.77", says="ibv_open_device at 192.0.2.77: Cannot assign requested address")
+        self.refused_open("-a", "192.0.2.77", says="ibv_open_device at 192.0.2.77: no interface that is up has the address of GID 0")
 
 
 main()
