@@ -95,6 +95,34 @@ class Objects(unittest.TestCase):
             self.assertEqual((seen["recv"].wr_id, seen["recv"].length, seen["send"].wr_id), (2**64 - 1, 8, 7))
             self.assertEqual(bytes(got[8:16].view), b"hello, b")
 
+    def test_a_shared_receive_queue_tells_its_limit_and_a_queue_its_completions(self):
+        with parley.World(seed=5) as world:
+            a, b = world.host(), world.host()
+            data, own = b.register(64), b.create_cq(16)
+            queue = b.create_srq(4)
+            for number in range(4):
+                b.post_srq_receive(queue, data[16 * number:16 * number + 16], number)
+            b.limit_srq(queue, 3)
+            b.request_notify(own)
+            b.listen("0.0.0.0:7471")
+            link = a.connect(server_of(b))
+            seen = []
+
+            def take(_, told):
+                if isinstance(told, parley.Completion):
+                    return False
+                if told.type == "connect_request":
+                    told.of.accept(srq=queue, recv_cq=own)
+                elif told.type == "established" and told.of is link:
+                    link.post_send(None, 1)
+                    link.post_send(None, 2)
+                elif told.type == "srq_limit_reached":
+                    seen.append(told.srq)
+                return bool(seen)
+            self.run_world(world, (a, b), take)
+            self.assertEqual((seen, list(b.completed_queues())), ([queue], [own]))
+            self.assertEqual([c.wr_id for c in b.poll(own)], [0, 1])
+
     def test_a_reject_has_its_private_data(self):
         with parley.World() as world:
             a, b = world.host(), world.host()

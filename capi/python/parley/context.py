@@ -88,7 +88,7 @@ class Completion:
 @dataclasses.dataclass(frozen=True)
 class Event:
     """What happened to a listener or a connection (parley_event). `type`: "listening", "connect_request", "established", "rejected",
-    "connect_failed", "retrying", "disconnected", "turned_away", "address_changed", "device_removed". `error`: None, or why it failed;
+    "connect_failed", "retrying", "disconnected", "turned_away", "address_changed", "device_removed", "srq_limit_reached". `error`: None, or why it failed;
     of "disconnected" None means that all data was delivered. `of` is the Listener or Connection; None: nothing is there for it."""
     type: str
     of: typing.Any
@@ -105,6 +105,7 @@ class Event:
     crc: bool
     markers: bool
     turned_away: int
+    srq: int  #: "srq_limit_reached": the shared receive queue
     attempts: int
     reason: str
     rule: str
@@ -287,7 +288,7 @@ class Context:
             type=kind, of=self.ids.get(raw.id), listener=self.ids.get(raw.listener), stage=STAGES.get(raw.stage, ""),
             error=Error(raw.status, raw.reason.decode()) if raw.status else None, local=raw.local.decode(), peer=raw.peer.decode(),
             private_data=octets(raw.private_data, raw.private_data_len), ird=raw.ird, ord=raw.ord, mpa_revision=raw.mpa_revision,
-            rtr=RTR_NAMES.get(raw.mpa_rtr, ""), crc=bool(raw.mpa_crc), markers=bool(raw.mpa_markers), turned_away=raw.turned_away,
+            rtr=RTR_NAMES.get(raw.mpa_rtr, ""), crc=bool(raw.mpa_crc), markers=bool(raw.mpa_markers), turned_away=raw.turned_away, srq=raw.srq,
             attempts=raw.attempts, reason=raw.reason.decode(), rule=raw.rule.decode(), received=raw.received.decode(),
             advice=raw.advice.decode(),
             seconds={name: getattr(raw, name + "_ns") / 1e9
@@ -311,6 +312,34 @@ class Context:
 
     def destroy_cq(self, queue):
         check(lib.parley_destroy_cq(self.handle, queue))
+
+    def request_notify(self, queue=0, solicited_only=False):
+        """One notification of the next completion, by completed_queues() (ibv_req_notify_cq). Poll once more afterwards."""
+        check(lib.parley_req_notify_cq(self.handle, queue, solicited_only))
+
+    def completed_queues(self):
+        """The queues whose notification has come."""
+        out = ctypes.c_uint32()
+        while check(lib.parley_next_cq_event(self.handle, ctypes.byref(out))):
+            yield out.value
+
+    def create_srq(self, capacity):
+        """A shared receive queue, for the `srq` of queue pairs."""
+        out = ctypes.c_uint32()
+        check(lib.parley_create_srq(self.handle, capacity, ctypes.byref(out)))
+        return out.value
+
+    def destroy_srq(self, queue):
+        check(lib.parley_destroy_srq(self.handle, queue))
+
+    def limit_srq(self, queue, limit):
+        """One event "srq_limit_reached" when fewer receives than this are posted; 0: none."""
+        check(lib.parley_modify_srq(self.handle, queue, limit))
+
+    def post_srq_receive(self, queue, pieces, wr_id=0):
+        array, count = elements(pieces)
+        request = make("parley_recv_wr", wr_id=wr_id, num_sge=count, sges=ctypes.addressof(array))
+        check(lib.parley_post_srq_recv(self.handle, queue, ctypes.byref(request)))
 
     def poll(self, queue=0, most=64):
         """A list of Completions, at most so many."""
