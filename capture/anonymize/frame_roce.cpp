@@ -48,15 +48,7 @@ struct FrameAnonymizer::RoceNames {
   bool keep_keys = false;
   Keystream keys{};
 
-  Gid gid(const Gid& in) const {
-    if (!is_v4_gid(in)) return names.v6(in);
-    wire::Ip4 v4{};
-    std::copy(in.end() - 4, in.end(), v4.begin());
-    v4 = names.v4(v4);
-    Gid out = in;
-    std::copy(v4.begin(), v4.end(), out.end() - 4);
-    return out;
-  }
+  Gid gid(const Gid& in) const { return names.v6(in); }
   std::uint32_t r_key(std::uint32_t in) const { return keep_keys ? in : names.stag(in); }
   std::uint64_t va(std::uint32_t key, std::uint64_t in) const { return keep_keys ? in : names.tagged_offset(key, in); }
   std::uint32_t q_key(std::uint32_t in) const { return in == PARLEY_IB_GSI_Q_KEY ? in : names.stag(in); }

@@ -91,7 +91,6 @@ class StreamPlan final : public StreamTap {
   void add(Stream& s, Record record, const Patch* patch);
   void mask_items(ConstBytes in, MutBytes masks, bool names_stay) const;
   void mask_qp_info(ConstBytes in, MutBytes masks);
-  std::array<std::uint8_t, 16> other_gid(const std::array<std::uint8_t, 16>& gid);
   Bytes header_masks(ConstBytes header, bool trusted) const;
   void plan_header(const Stream& s, const WalkedFpdu& f, bool proven, Record& r, Patch& p) const;
   void plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const;

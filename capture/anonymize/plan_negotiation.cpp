@@ -74,21 +74,9 @@ void StreamPlan::mask_qp_info(ConstBytes in, MutBytes masks) {
               if (type != gid || value.size() != 16) return;
               wire::Ip6 before{};
               std::copy(value.begin(), value.end(), before.begin());
-              const wire::Ip6 after = other_gid(before);
+              const wire::Ip6 after = names_.v6(before);
               for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = before[i] ^ after[i];
             });
-}
-
-// A GID is an IPv6 address or an IPv4-mapped one (RFC 4291 §2.5.5.2).
-std::array<std::uint8_t, 16> StreamPlan::other_gid(const std::array<std::uint8_t, 16>& gid) {
-  constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  if (!std::equal(mapped.begin(), mapped.end(), gid.begin())) return names_.v6(gid);
-  wire::Ip4 v4{};
-  std::copy_n(gid.begin() + mapped.size(), v4.size(), v4.begin());
-  v4 = names_.v4(v4);
-  auto out = gid;
-  std::copy(v4.begin(), v4.end(), out.begin() + mapped.size());
-  return out;
 }
 
 void StreamPlan::negotiation(const TappedStream& stream, std::uint64_t at, ConstBytes octets, bool qp_turns) {

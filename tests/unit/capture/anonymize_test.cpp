@@ -137,6 +137,23 @@ std::string negotiated(ConstBytes file) {
   return out;
 }
 
+/// Whether each queue pair's GID is an IPv4 address (RFC 4291 §2.5.5.2).
+std::vector<bool> v4_gids(ConstBytes file) {
+  std::vector<bool> out;
+  for (const NegotiationReport& n : test::analyse_file(file).negotiations)
+    for (const QpSeen& qp : n.attributes)
+      if (qp.gid) out.push_back(is_v4_gid(*qp.gid));
+  return out;
+}
+
+TEST(Anonymize, AGidOfAnIpv4AddressBecomesAnotherOne) {
+  for (const char* name : {"manual", "ipv6_ud"}) {
+    const Bytes file = test::read_file(std::string(PARLEY_SOURCE_DIR "/tests/captures/neg/") + name + ".pcap");
+    EXPECT_FALSE(v4_gids(file).empty()) << name;
+    EXPECT_EQ(v4_gids(file), v4_gids(anonymize(file).file)) << name;
+  }
+}
+
 // Negotiations: what rules look at stays, labels, texts and attributes do not.
 TEST(Anonymize, NegotiationsKeepTheirVerdictsAndNotTheirWords) {
   for (const char* name : {"manual", "refused", "xrc", "ipv6_ud"}) {
