@@ -180,6 +180,21 @@ TEST(EngineTest, WhatEndsTooSoonIsFoundWithoutAConnection) {
   EXPECT_EQ(rules_at(engine.get(), 1), "ib.malformed");
 }
 
+TEST(EngineTest, WhatEndsTooSoonCountsAgainstItsConnection) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::write_only, RoceTalk::psns[0], 0);
+  const Handle engine = open_engine();
+  for (std::size_t n = 1; n <= 3; ++n) push(engine.get(), t, n);
+  parley_engine_packet p = packet_of(t.frames[3], 4);
+  p.end = p.captured = p.bth + 20;  // a BTH and half a RETH
+  parley_engine_place out{};
+  ASSERT_EQ(parley_engine_roce(engine.get(), &p, &out), PARLEY_ENGINE_OK);
+  EXPECT_EQ(rules_at(engine.get(), 4), "ib.malformed");
+  ASSERT_EQ(parley_engine_finish(engine.get()), PARLEY_ENGINE_OK);
+  EXPECT_EQ(parley_engine_connection_at(engine.get(), 0)->errors, 1u);
+}
+
 TEST(EngineTest, MemoryThatIsRefusedEndsTheJudgementAndNothingElse) {
   RoceTalk t;
   t.set_up();

@@ -65,5 +65,15 @@ TEST(CaptureSetUpEnds, AResponderMayCloseWithoutAReplyToRevision0) {
   }
 }
 
+TEST(CaptureSetUpEnds, AResponderThatClosesWithoutAReplyMayNotKnowRevision2) {
+  const std::pair<std::uint8_t, std::optional<wire::MpaEnhanced>> requests[] = {{C | S, wire::MpaEnhanced{}}, {C, {}}};
+  for (const auto& [flags, enhanced] : requests) {
+    const Bytes request = test::startup(wire::MpaKey::req, flags, 2, enhanced);
+    const FileReport r = test::analyse(test::Exchange().open().send(0, request).fin(1).fin(0).frames);
+    ASSERT_EQ(r.connections.size(), 1u);
+    EXPECT_TRUE(keys(r.connections[0]).contains("mpa.revision-2-unanswered")) << enhanced.has_value();
+  }
+}
+
 }  // namespace
 }  // namespace parley::capture::set_up_ends

@@ -195,6 +195,20 @@ TEST(IbcmAlternate, PathIsAskedForAndLoaded) {
   EXPECT_EQ(t.passive.all<AlternateRequested>().size(), 2U);
 }
 
+TEST(IbcmAlternate, ALapThatComesAgainBeforeItsAnswerIsADuplicate) {
+  Pair t;
+  t.establish();
+  ASSERT_TRUE(t.active.agent.load_alternate(t.net.now, t.a, other_path()));
+  t.net.run_for(1ms);
+  const Flight lap = t.net.log.back();
+  const auto before = t.passive.agent.counters().duplicates;
+  t.passive.agent.handle_mad(t.net.now, lap.way, lap.octets);
+  t.net.settle();
+  EXPECT_EQ(t.passive.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(t.passive.all<AlternateRequested>().size(), 1U);
+  EXPECT_EQ(t.net.sent(CmMessageType::apr), 0U);
+}
+
 TEST(IbcmAlternate, EachStatusArrives) {
   for (unsigned status = 0; status <= 13; ++status) {
     Pair t;

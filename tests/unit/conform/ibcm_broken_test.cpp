@@ -452,6 +452,23 @@ TEST(ConformIbcmBroken, ARejectionOfTheMtuNamesOne) {
   EXPECT_EQ(with(1, 6), rejected + " that names no MTU");
 }
 
+// IBA §12.6.7.2: REJ 12 has a GID of 16 octets that the peer accepts.
+TEST(ConformIbcmBroken, ARejectionOfTheGidHasItsReasonAndAGid) {
+  const auto with = [](CmReject reason, std::uint8_t length) {
+    Stage stage;
+    stage.out = changes<CmRej>([=](CmRej& m, CmMessage&) {
+      m.reason = reason;
+      m.info_length = length;
+    });
+    const auto results = stage.run([](const Case& c) { return c.what.name == "gid-of-another"; });
+    EXPECT_EQ(results.size(), 1U);
+    return results.empty() ? Verdict::inconclusive : results[0].finding.verdict;
+  };
+  EXPECT_EQ(with(CmReject::primary_gid, 16), Verdict::pass);
+  EXPECT_EQ(with(CmReject::primary_gid, 15), Verdict::fail);
+  EXPECT_EQ(with(CmReject::no_qp, 16), Verdict::fail);
+}
+
 // IBA §9.2: SE, PadCnt and TVer share the BTH's second octet.
 TEST(ConformIbcmBroken, EachPartOfAnAckIsLookedAt) {
   EXPECT_EQ(finding_of("ack-form", [](Bytes&) {}), "pass: as it should be");

@@ -313,6 +313,24 @@ TEST(MadOverRoce, RefusesWhatHasNoWayAndDropsAnotherQKey) {
   EXPECT_FALSE(UdTransport::open(*device, {.depth = 1}).has_value());
 }
 
+TEST(MadOverRoce, SendsTheGlobalRouteOfTheAddress) {
+  for (const bool queue_pair : {false, true}) {
+    Host host(gid_of_host(1, true), queue_pair, 1);
+    mad::Address address = Path::by_gid(gid_of_host(2, true), 0).address;
+    address.grh->flow_label = 0x12345;
+    address.grh->traffic_class = 0x20;
+    address.grh->hop_limit = 7;
+    ASSERT_TRUE(*host.transport->send(address, Bytes(PARLEY_IB_MAD_LEN)));
+    nic::roce::PacketTo to;
+    Bytes buffer(nic::roce::packet_max);
+    ASSERT_TRUE(host.device->poll_transmit(Instant{}, to, buffer));
+    EXPECT_EQ(to.destination, gid_of_host(2, true));
+    EXPECT_EQ(to.flow_label, 0x12345U);
+    EXPECT_EQ(to.traffic_class, 0x20);
+    EXPECT_EQ(to.hop_limit, 7);
+  }
+}
+
 TEST(MadOverRoce, TellsApartWhatHasNoWayFromALoss) {
   const auto device = *nic::roce::make_device({.gids = {gid_of_host(1, false)}});
   UdOptions options{.local = roce_port(gid_of_host(1, false))};

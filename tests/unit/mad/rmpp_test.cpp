@@ -227,6 +227,21 @@ TEST(Rmpp, AnOldAckTakesNothingBack) {
   EXPECT_EQ(header_of(drain(sender).at(0)).get(RmppHeader::data1), 6U);
 }
 
+// IBA §13.6.3.2: the window never shrinks.
+TEST(Rmpp, AnAckWithASmallerWindowIsIgnored) {
+  Sender sender = sender_of(200 * 20);
+  const Datagram first = drain(sender).at(0);
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 9));
+  EXPECT_EQ(drain(sender).size(), 8U);
+  sender.handle(Instant{}, altered(first, RmppType::ack, 5, 7));
+  EXPECT_EQ(drain(sender).size(), 0U);
+  sender.handle_deadline(sender.next_deadline());
+  const auto again = drain(sender);
+  ASSERT_EQ(again.size(), 8U);
+  EXPECT_EQ(header_of(again.front()).get(RmppHeader::data1), 2U);
+  EXPECT_EQ(header_of(again.back()).get(RmppHeader::data1), 9U);
+}
+
 TEST(Rmpp, NothingBeyondTheWindowIsTaken) {
   Sender sender = sender_of(200 * 20);
   const Datagram first = drain(sender).at(0);

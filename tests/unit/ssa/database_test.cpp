@@ -72,6 +72,17 @@ TEST(SsaDatabase, AnIdIsUsedAgainOnlyAfterAVersionWithoutIt) {
   EXPECT_EQ(writer.commit()->record(links, 5)[0], 4);
 }
 
+TEST(SsaDatabase, AnErasedRecordCannotBeChanged) {
+  DatabaseWriter writer = *DatabaseWriter::create(two_tables(), 7);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(writer.insert(links, link(1)));
+  ASSERT_TRUE(writer.erase(links, 0));
+  EXPECT_FALSE(writer.erase(links, 0));
+  EXPECT_FALSE(writer.update(links, 0, link(2)));
+  const SnapshotPtr snapshot = writer.commit();
+  EXPECT_TRUE(snapshot->record(links, 0).empty());
+  EXPECT_EQ(snapshot->record(links, 1)[0], 1);
+}
+
 TEST(SsaDatabase, CompactingTakesUnusedOctetsOutOfTheVariableArea) {
   Drawn drawn(3);
   for (int i = 0; i < 20; ++i) drawn.commit(50);

@@ -227,6 +227,25 @@ TEST(SsaMaster, TheParentThatANodeNamesMayComeWhileTheNodeIsAsked) {
   EXPECT_EQ(b.assignments_to(12), 1U) << "the window is free again";
 }
 
+/// A member reports a parent that the master does not know. The master asks again.
+TEST(SsaMaster, AnUnknownParentOfAMemberIsNotTaken) {
+  MasterBench b;
+  ASSERT_EQ(b.greet(b.hello(10, roles::distribution)), "ok");
+  ASSERT_EQ(b.requests.size(), 1U);
+  const auto answer = [&b](const SsaParent& body) {
+    b.master.handle_message(b.now, at(10), answer_to(b.requests.back().second.mad, body));
+  };
+  answer(body_of<SsaParent>(b.requests.back().second.mad));
+  while (b.requests.size() < 2 && b.master.next_deadline() != never) b.run(b.master.next_deadline() - b.now);
+  ASSERT_EQ(b.requests.size(), 2U);
+  ASSERT_EQ(b.master.stage_of(gid_of(10)), MemberStage::asked);
+  answer(body_of<SsaParent>(b.requests.back().second.mad)
+             .set(SsaParent::node_flags, flags::has_parent)
+             .set(SsaParent::parent, endpoint_of(99)));
+  EXPECT_EQ(b.master.stage_of(gid_of(10)), MemberStage::assigned);
+  EXPECT_EQ(b.master.parents_of(gid_of(10)).first, gid_of(master_lid));
+}
+
 /// Drivers (umad) use the upper half themselves.
 TEST(SsaMaster, OnlyTheLowerHalfOfATransactionIdCounts) {
   MasterBench b;

@@ -97,11 +97,10 @@ TEST(SsaNodeMessages, EachRefusalHasItsCounter) {
   EXPECT_EQ(count(&NodeCounters::unexpected, master_lid, request_of<Method::report>(lost)), 1U);
   EXPECT_EQ(count(&NodeCounters::unexpected, master_lid, answer_to(request_of<Method::report>(lost), lost)), 1U);
   // Answers of parents: to no request, of an uplink that waits for none.
-  const Datagram hookup = request_of<Method::set>(b.hookup_of(own_lid), 0);
-  EXPECT_EQ(count(&NodeCounters::unexpected, parent_lid, b.hookup_answer(hookup, parent_lid)), 1U);
-  EXPECT_EQ(count(&NodeCounters::unexpected, parent_lid,
-                  b.hookup_answer(request_of<Method::set>(b.hookup_of(own_lid), 4), parent_lid)),
-            1U);
+  for (const std::uint32_t id : {0U, 1U, 4U}) {
+    const Datagram hookup = request_of<Method::set>(b.hookup_of(own_lid), id);
+    EXPECT_EQ(count(&NodeCounters::unexpected, parent_lid, b.hookup_answer(hookup, parent_lid)), 1U) << id;
+  }
   b.until(Method::get, parent_lid);
   const Datagram beat = b.last;
   EXPECT_EQ(count(&NodeCounters::wrong_parent, backup_lid, b.hookup_answer(beat, backup_lid)), 0U)
