@@ -124,14 +124,6 @@ TEST(Subnet, NoticesWaysThatGoInCircles) {
             status_undeliverable);
 }
 
-TEST(Subnet, AClientOfANodeWithoutLinksIsAtItsFirstPort) {
-  SubnetKit kit(*read_plan("Hca 1 \"H00000\"\nHca 2 \"A\"\n"));
-  kit.client = *kit.subnet.attach(kit.now, {.node = "A"});
-  const NodeInfo info = body_of<NodeInfo>(kit.ask_directed({0}, NodeInfo{}));
-  EXPECT_EQ(info.get(NodeInfo::num_ports), 2U);
-  EXPECT_EQ(info.get(NodeInfo::local_port_num), 1U);
-}
-
 TEST(Subnet, NothingLookedAtIsNotGood) {
   const SubnetKit kit(*read_plan("Hca 1 \"A\"\n"));
   const RouteReport report = check_routes(kit.subnet.state());
