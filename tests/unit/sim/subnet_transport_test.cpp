@@ -265,6 +265,13 @@ TEST(SubnetTransport, RefusesWhatIsNoDatagram) {
   EXPECT_FALSE(kit.net.attach({.node = "nobody"}).has_value());
 }
 
+TEST(SubnetTransport, AClientOfANodeWithoutALinkIsAtItsFirstPort) {
+  SubnetKit kit(*read_plan("Hca 1 \"H00000\"\n[1] \"B\"[1]\nHca 1 \"B\"\n[1] \"H00000\"[1]\nHca 2 \"C\"\n"));
+  kit.client = *kit.subnet.attach(kit.now, {.node = "C"});
+  EXPECT_EQ(body_of<NodeInfo>(kit.ask_directed({0}, NodeInfo{})).get(NodeInfo::local_port_num), 1);
+  EXPECT_EQ(body_of<NodeDescription>(kit.ask_directed({0}, NodeDescription{})).get(NodeDescription::node_string), "C");
+}
+
 /// What is wrong with it; empty if nothing. H00005 is dead to management by LID, whatever else happens to the others.
 std::string run_seed(std::uint64_t seed) {
   Rng rng(seed);
