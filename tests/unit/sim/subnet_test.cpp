@@ -125,7 +125,7 @@ TEST(Subnet, NoticesWaysThatGoInCircles) {
 }
 
 TEST(Subnet, NothingLookedAtIsNotGood) {
-  const SubnetKit kit(*read_plan("Hca 1 \"A\"\n"));
+  const SubnetKit kit(*read_plan("Hca 1 \"H00000\"\n"));
   const RouteReport report = check_routes(kit.subnet.state());
   EXPECT_EQ(report.pairs + report.switches, 0U);
   EXPECT_FALSE(report.good());
