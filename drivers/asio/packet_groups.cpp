@@ -62,7 +62,7 @@ std::vector<InterfaceAddress> PacketSet::own_places(Address::Family family) cons
   for (const Bound& b : bound_) {
     if (b.group || b.local.family != family) continue;
     if (b.local.is_any()) return interface_addresses(family);
-    out.push_back({b.local, interface_of(b.local)});
+    out.push_back(interface_address(b.local));
   }
   return out;
 }
@@ -117,7 +117,7 @@ Result<void> PacketSet::join(const Address& group) try {
                 static_cast<int>(group.family));
   // Linux delivers no packet to an IPv6 group there, whatever its routes are.
   if (group.family == Address::Family::v6)
-    std::erase_if(places, [](const InterfaceAddress& place) { return is_loopback_interface(place.interface); });
+    std::erase_if(places, [](const InterfaceAddress& place) { return place.of_loopback; });
   if (places.empty())
     return fail(Errc::unsupported,
                 "the loopback interface has no IPv6 groups: use an address of another interface, or an IPv4 group");
@@ -172,7 +172,7 @@ void PacketSet::join_groups_on(const Address& local) {
       groups.push_back(b.local);
   if (groups.empty()) return;
   const std::vector<InterfaceAddress> places =
-      local.is_any() ? interface_addresses(local.family) : std::vector{InterfaceAddress{local, interface_of(local)}};
+      local.is_any() ? interface_addresses(local.family) : std::vector{interface_address(local)};
   for (const Address& group : groups) {
     const auto fails = std::count_if(places.begin(), places.end(), [&](const InterfaceAddress& place) {
       return !join_on(bound_at(group, 0), place);

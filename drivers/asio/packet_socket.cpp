@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include <cstring>
 #include <memory>
 
-#include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/wire/ib.h"
 
@@ -75,24 +73,18 @@ std::vector<InterfaceAddress> interface_addresses(Address::Family family) {
     if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != wanted || (at->ifa_flags & IFF_UP) == 0) continue;
     SockAddr from;
     std::memcpy(&from.storage, at->ifa_addr, wanted == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    out.push_back({from_sockaddr(from), ::if_nametoindex(at->ifa_name)});
+    out.push_back({from_sockaddr(from), ::if_nametoindex(at->ifa_name), (at->ifa_flags & IFF_LOOPBACK) != 0});
   }
   return out;
 }
 
-std::uint32_t interface_of(const Address& local) {
-  if (local.is_link_local() && local.scope_id != 0) return local.scope_id;
+InterfaceAddress interface_address(const Address& local) {
+  if (local.is_link_local() && local.scope_id != 0) return {local, local.scope_id};
   const std::vector<InterfaceAddress> places = interface_addresses(local.family);
   const auto at = std::find_if(places.begin(), places.end(),
                                [&local](const InterfaceAddress& p) { return p.address.octets == local.octets; });
-  return at == places.end() ? 0 : at->interface;
-}
-
-bool is_loopback_interface(std::uint32_t interface) {
-  ifreq ask{};
-  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return socket.fd >= 0 && ::if_indextoname(interface, ask.ifr_name) != nullptr &&
-         ::ioctl(socket.fd, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_LOOPBACK) != 0;
+  if (at == places.end()) return {local};
+  return {local, at->interface, at->of_loopback};
 }
 
 // Linux lets two sockets of one user share a port if both have SO_REUSEPORT while the second is bound. A wildcard

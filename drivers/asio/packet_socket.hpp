@@ -22,16 +22,18 @@ inline bool is_loopback(const Address& a) {
   return is_loopback_v4(a) || a == Address::loopback(Address::Family::v6, a.port);
 }
 
-/// An address of this host, and its interface's index.
+/// An address of this host, and its interface's index; 0: no interface has it.
 struct InterfaceAddress {
   Address address{};
   std::uint32_t interface = 0;
+  bool of_loopback = false;  ///< the interface is the loopback interface
 };
 /// For each interface that is up, its addresses of the family.
 std::vector<InterfaceAddress> interface_addresses(Address::Family family);
+/// The address with its interface.
+InterfaceAddress interface_address(const Address& local);
 /// 0: no interface has the address.
-std::uint32_t interface_of(const Address& local);
-bool is_loopback_interface(std::uint32_t interface);
+inline std::uint32_t interface_of(const Address& local) { return interface_address(local).interface; }
 
 /// Which other sockets may have the same address and port.
 enum class Sharing : std::uint8_t {
