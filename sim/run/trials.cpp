@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "draw/ladder.hpp"
@@ -25,27 +25,24 @@ std::string where(const World& world, LinkId link, LinkDirection way) {
 }
 
 /// Records what happens in a world, as ladder and capture.
-class Recorder final : public Tap {
+class Recorder {
  public:
-  explicit Recorder(const TrialOptions& options, std::uint64_t seed)
+  Recorder(const TrialOptions& options, std::uint64_t seed)
       : ladder_(options.rows_max),
         pcapng_({"parley", "a test", seed}, [this](ConstBytes octets) { return keep(octets); }) {
     ladder_.set_info({"parley", "the run with the faults that it needs", seed});
+    taps_.add(&ladder_);
+    taps_.add(&pcapng_);
   }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
 
-  void begin(const World& world) {
-    if (begun_) return;
-    begun_ = true;
-    ladder_.begin(world);
-    pcapng_.begin(world);
-  }
-  void on_frame(const TapFrame& frame) override {
-    ladder_.on_frame(frame);
-    pcapng_.on_frame(frame);
-  }
-  void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override {
-    ladder_.on_note(at, host, kind, text);
-    pcapng_.on_note(at, host, kind, text);
+  void watch(World& world) {
+    if (!std::exchange(begun_, true)) {
+      ladder_.begin(world);
+      pcapng_.begin(world);
+    }
+    world.set_tap(&taps_);
   }
   void finish(const TrialOptions& options, TrialsReport& report) {
     if (!begun_) return;
@@ -66,6 +63,7 @@ class Recorder final : public Tap {
   Bytes octets_;
   LadderTap ladder_;
   PcapngTap pcapng_;
+  TapFan taps_;
   bool begun_ = false;
 };
 
@@ -86,9 +84,7 @@ struct Trial::Impl {
 std::uint64_t Trial::seed() const { return impl_.seed; }
 
 void Trial::watch(World& world) {
-  if (impl_.recorder == nullptr) return;
-  impl_.recorder->begin(world);
-  world.set_tap(impl_.recorder);
+  if (impl_.recorder != nullptr) impl_.recorder->watch(world);
 }
 
 Checked<void> Trial::add_fault(World& world, LinkId link, LinkDirection way, const FaultRule& rule) {
@@ -110,12 +106,13 @@ class TrialRuns {
       : options_(options), test_(test) {}
 
   TrialsReport run() {
+    const std::size_t failures_max = std::max<std::size_t>(options_.failures_max, 1);
     for (std::uint64_t seed = options_.seeds.first;; ++seed) {
       ++report_.runs;
       if (const Run run = once(seed); !run.why.empty()) failed(seed, run);
-      report_.cut_off = report_.failed.size() >= std::max<std::size_t>(options_.failures_max, 1);
-      if (seed >= options_.seeds.last) report_.cut_off = false;
-      if (seed >= options_.seeds.last || report_.cut_off) break;
+      if (seed >= options_.seeds.last) break;
+      report_.cut_off = report_.failed.size() >= failures_max;
+      if (report_.cut_off) break;
     }
     if (!report_.failed.empty()) make_smaller(report_.failed.front());
     return std::move(report_);
@@ -153,8 +150,11 @@ class TrialRuns {
       return;
     }
     for (std::size_t size = std::max<std::size_t>(report_.faults, 1); size > 0; size /= 2)
-      for (std::size_t end = report_.faults; end > 0; end -= std::min(size, end))
-        leave_out(seed, end - std::min(size, end), end);
+      for (std::size_t end = report_.faults; end > 0;) {
+        const std::size_t begin = end - std::min(size, end);
+        leave_out(seed, begin, end);
+        end = begin;
+      }
     Recorder recorder(options_, seed);
     const Run last = once(seed, &left_out_, &recorder);
     report_.why_left = last.why;
