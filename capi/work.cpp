@@ -65,11 +65,10 @@ int refused(const Context& c, const Error& why, const Wr& wr) {
   return capi::fail(why);
 }
 
-/// Posts the elements of an array in order until one is refused. `one` posts one of them.
+/// Posts the elements of an array in order until one is refused. `one` posts one of them. `posted`, which is 0 before, may be null.
 template <class Wr, class Post>
 int post_each(Context& c, const Wr* wrs, int n, std::size_t wr_size, int* posted, Post&& one) {
   int count = 0, rc = 0;
-  if (posted != nullptr) *posted = 0;
   if (n < 0 || (wrs == nullptr && n != 0))
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wrs is null, or n is {a} and below 0", n);
   if (rc = check_size<Wr>(wr_size); rc != 0) return rc;
@@ -103,6 +102,17 @@ int recv_one(const Context& c, Queue& queue, const parley_recv_wr& wr) {
   if (const int rc = read_recv(c, &wr, recv, pieces); rc != 0) return rc;
   const auto posted = queue.post_recv(recv);
   return posted ? 0 : refused(c, posted.error(), wr);
+}
+
+/// The array of post_each(), to the queue pair of a connection.
+template <class Wr, class Post>
+int post_list(parley_ctx* ctx, parley_id id, const Wr* wrs, int n, std::size_t wr_size, int* posted, Post&& post_it) {
+  if (posted != nullptr) *posted = 0;
+  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
+    QueuePair* qp = qp_of(named);
+    if (qp == nullptr) return last_code();
+    return post_each(c, wrs, n, wr_size, posted, [&](const Wr& wr) { return post_it(c, *qp, wr); });
+  });
 }
 
 /// Posts to the queue pair of a connection, if it has one.
@@ -206,22 +216,12 @@ extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struc
 
 extern "C" int parley_post_send_list(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wrs, int n,
                                      size_t wr_size, int* posted) {
-  if (posted != nullptr) *posted = 0;
-  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
-    QueuePair* qp = qp_of(named);
-    if (qp == nullptr) return last_code();
-    return post_each(c, wrs, n, wr_size, posted, [&](const parley_send_wr& wr) { return send_one(c, *qp, wr); });
-  });
+  return post_list(ctx, id, wrs, n, wr_size, posted, send_one);
 }
 
 extern "C" int parley_post_recv_list(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wrs, int n,
                                      size_t wr_size, int* posted) {
-  if (posted != nullptr) *posted = 0;
-  return with_id(ctx, id, [&](Context& c, IdEntry& named) {
-    QueuePair* qp = qp_of(named);
-    if (qp == nullptr) return last_code();
-    return post_each(c, wrs, n, wr_size, posted, [&](const parley_recv_wr& wr) { return recv_one(c, *qp, wr); });
-  });
+  return post_list(ctx, id, wrs, n, wr_size, posted, recv_one<QueuePair>);
 }
 
 extern "C" int parley_post_srq_recv_list(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wrs, int n,
