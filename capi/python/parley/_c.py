@@ -60,6 +60,16 @@ def _load():
 lib = _load()
 
 
+class Closing:
+    """What `with` closes."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
 def check(result):
     """The result of a call, or its Error with the whole message."""
     if result < 0:

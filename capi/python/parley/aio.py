@@ -202,7 +202,7 @@ class Host:
             raise
 
     def number(self, owner):
-        """A wr_id for whoever waits for the completion."""
+        """A new wr_id. Its completion goes to `owner`: (link, slot, future)."""
         self._next += 1
         self._numbers[self._next] = owner
         owner[0].numbers.add(self._next)

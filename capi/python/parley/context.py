@@ -6,7 +6,7 @@ import ctypes
 import dataclasses
 import typing
 
-from ._c import CONSTANTS, Error, STRUCTURES, check, lib, make, octets, pointer_to
+from ._c import CONSTANTS, Closing, Error, STRUCTURES, check, lib, make, octets, pointer_to
 from .memory import LOCAL_WRITE, Memory, elements
 
 RTR = {name: CONSTANTS["RTR_" + name.upper()] for name in ("default", "none", "frame", "send", "write", "read")}
@@ -28,7 +28,7 @@ def milliseconds(seconds):
     return NEVER if seconds == float("inf") else max(round(seconds * 1000), 1)
 
 
-class World:
+class World(Closing):
     """A simulated network: hosts around one switch, in virtual time. The same seed and the same calls give the same run.
 
     loss_ppm: lost frames per million. delay: of each link in one direction, in seconds; there are two links between two hosts.
@@ -57,12 +57,6 @@ class World:
         if self.handle:
             check(lib.parley_world_close(self.handle))
             self.handle = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,9 +154,7 @@ class Connection(Listener):
         check(lib.parley_disconnect(self.context.handle, self.id))
 
     def post_receive(self, pieces, wr_id=0):
-        array, count = elements(pieces)
-        request = make("parley_recv_wr", wr_id=wr_id, num_sge=count, sges=ctypes.addressof(array))
-        check(lib.parley_post_recv(self.context.handle, self.id, ctypes.byref(request)))
+        post_receive(lib.parley_post_recv, self.context.handle, self.id, pieces, wr_id)
 
     def post_send(self, pieces, wr_id=0, opcode="SEND", fence=False, signaled=True, solicited=False, **members):
         """`opcode`: of parley.h without PARLEY_: SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ,
@@ -182,12 +174,19 @@ class Connection(Listener):
         self.post_send(pieces, wr_id, "RDMA_READ", remote_addr=remote_addr, rkey=rkey, **more)
 
 
+def post_receive(function, context, queue, pieces, wr_id):
+    """By the function for this kind of queue."""
+    array, count = elements(pieces)
+    request = make("parley_recv_wr", wr_id=wr_id, num_sge=count, sges=ctypes.addressof(array))
+    check(function(context, queue, ctypes.byref(request)))
+
+
 def qp_init(send_cq=0, recv_cq=0, srq=0, max_send_wr=0, max_recv_wr=0):
     """A queue pair: its queues (0: the context's own), and its outstanding requests (0: 64)."""
     return make("parley_qp_init", send_cq=send_cq, recv_cq=recv_cq, srq=srq, max_send_wr=max_send_wr, max_recv_wr=max_recv_wr)
 
 
-class Context:
+class Context(Closing):
     """A NIC with its connection manager. provider: "iwarp", "roce", "rdmacm"; hosts of a World are made by World.host()."""
 
     def __init__(self, provider=None, world=None, host=None, ids_max=0, seed=0):
@@ -206,12 +205,6 @@ class Context:
             check(lib.parley_close(self.handle))
             self.handle = None
             self.ids.clear()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     # ---- the loop
 
@@ -305,10 +298,13 @@ class Context:
         """Memory of a bytearray, or of a new one with so many octets. access: LOCAL_WRITE | REMOTE_WRITE | ..."""
         return Memory(self, memory, access)
 
-    def create_cq(self, capacity):
+    def _create(self, function, capacity):
         out = ctypes.c_uint32()
-        check(lib.parley_create_cq(self.handle, capacity, ctypes.byref(out)))
+        check(function(self.handle, capacity, ctypes.byref(out)))
         return out.value
+
+    def create_cq(self, capacity):
+        return self._create(lib.parley_create_cq, capacity)
 
     def destroy_cq(self, queue):
         check(lib.parley_destroy_cq(self.handle, queue))
@@ -325,9 +321,7 @@ class Context:
 
     def create_srq(self, capacity):
         """A shared receive queue, for the `srq` of queue pairs."""
-        out = ctypes.c_uint32()
-        check(lib.parley_create_srq(self.handle, capacity, ctypes.byref(out)))
-        return out.value
+        return self._create(lib.parley_create_srq, capacity)
 
     def destroy_srq(self, queue):
         check(lib.parley_destroy_srq(self.handle, queue))
@@ -337,9 +331,7 @@ class Context:
         check(lib.parley_modify_srq(self.handle, queue, limit))
 
     def post_srq_receive(self, queue, pieces, wr_id=0):
-        array, count = elements(pieces)
-        request = make("parley_recv_wr", wr_id=wr_id, num_sge=count, sges=ctypes.addressof(array))
-        check(lib.parley_post_srq_recv(self.handle, queue, ctypes.byref(request)))
+        post_receive(lib.parley_post_srq_recv, self.handle, queue, pieces, wr_id)
 
     def poll(self, queue=0, most=64):
         """A list of Completions, at most so many."""

@@ -3,7 +3,7 @@
 written."""
 import ctypes
 
-from ._c import Error, check, lib, make, octets
+from ._c import Closing, Error, check, lib, make, octets
 
 
 class Record:
@@ -41,7 +41,7 @@ class Reply:
         self.records = [Record(structure, octets(raw.records + i * raw.stride, raw.stride)) for i in range(raw.count if raw.records else 0)]
 
 
-class Port:
+class Port(Closing):
     """A port of the subnet, from which requests are sent. where: "ibsim:NAME/NODE", "umad:DEVICE/PORT", "roce:ADDRESS",
     "verbs:DEVICE/GID". window: requests in flight. timeout: of the first try, in seconds; doubled for each retry."""
 
@@ -54,12 +54,6 @@ class Port:
         if self.handle:
             check(lib.parley_mad_close(self.handle))
             self.handle = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def fileno(self):
         """Readable when progress() has work to do."""

@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import dataclasses
 
-from ._c import CONSTANTS, STRUCTURES, check, lib, make
+from ._c import CONSTANTS, STRUCTURES, Closing, check, lib, make
 
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC = (
     CONSTANTS["ACCESS_" + word] for word in ("LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC"))
@@ -26,7 +26,7 @@ class Piece:
         return self.memory.view[self.offset:self.offset + self.length]
 
 
-class Memory:
+class Memory(Closing):
     """A region of memory that is registered with a context (ibv_mr). `region[a:b]` is a Piece of it, `view` its octets.
 
     It stays registered, and its bytearray cannot change its size, until close()."""
@@ -62,12 +62,6 @@ class Memory:
         self._array = None
         with contextlib.suppress(BufferError):  # a part of it is still looked at; that is safe
             self.view.release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def elements(pieces):
