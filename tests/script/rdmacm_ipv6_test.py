@@ -2,14 +2,12 @@
 """`parley run` with IPv6 addresses, and groups with several members, in a network of the test's own: stock programs of libibverbs and librdmacm."""
 import re
 import socket
-import struct
-import subprocess
 import time
 import unittest
 
 import netns
-from cli import LIMIT, PARLEY, CliTest, main
-from stock import REJECTED, ended_well, free_port, listens
+from cli import LIMIT, PARLEY, main
+from stock import StockTest, free_port, listens, receives
 
 NETWORK = """ip link set lo up
 ip link add v1 type veth peer name w1
@@ -21,7 +19,7 @@ ONE, TWO, THREE = "fd00::1", "fd00::2", "fd00::3"
 
 
 @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
-class Ipv6(CliTest):
+class Ipv6(StockTest):
     def setUp(self):
         super().setUp()
         host = netns.made_by(self, NETWORK)
@@ -29,17 +27,7 @@ class Ipv6(CliTest):
         self.host = host.process.pid
 
     def begin(self, where, *command):
-        process = subprocess.Popen([*netns.inside(self.host), PARLEY, "run", "-v", "-a", where, *map(str, command)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def finish(self, process):
-        said, _ = process.communicate(timeout=LIMIT)
-        self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
-        return said
+        return self.launch(*netns.inside(self.host), PARLEY, "run", "-v", "-a", where, *command)
 
     def until(self, what, server):
         end = time.monotonic() + LIMIT
@@ -48,31 +36,17 @@ class Ipv6(CliTest):
             self.assertLess(time.monotonic(), end, server.args)
             time.sleep(0.02)
 
-    def rows(self, name):
-        with open(f"/proc/{self.host}/net/{name}", encoding="ascii") as file:
-            return file.read().splitlines()
-
-    def receives(self, where):
-        words = struct.unpack("=4I", socket.inet_pton(socket.AF_INET6, where))
-        local = "".join(f"{word:08X}" for word in words) + f":{4791:04X}"
-        return any(row.split()[1] == local for row in self.rows("udp6"))
-
     def members(self, group):
         """How many sockets have joined the IPv6 group, on any interface."""
         octets = socket.inet_pton(socket.AF_INET6, group).hex()
-        return sum(int(row.split()[3]) for row in self.rows("igmp6") if row.split()[2] == octets)
+        with open(f"/proc/{self.host}/net/igmp6", encoding="ascii") as file:
+            return sum(int(row[3]) for row in map(str.split, file) if row[2] == octets)
 
     def pair(self, servers, server, clients, client):
         """A server and a client that finds it; what the client said."""
         serving = self.begin(servers, *server)
-        self.until(lambda: self.receives(servers.split(",")[-1]), serving)
-        end = time.monotonic() + LIMIT
-        while True:  # the client starts again while the server does not listen yet
-            calling = self.begin(clients, *client)
-            said, _ = calling.communicate(timeout=LIMIT)
-            if not re.search(REJECTED, said) or serving.poll() is not None or time.monotonic() > end:
-                break
-        self.assertTrue(ended_well(calling, said), f"{calling.args}\n{calling.returncode}\n{said}")
+        self.until(lambda: receives(servers.split(",")[-1], self.host), serving)
+        said = self.call(serving, lambda: self.begin(clients, *client))
         self.finish(serving)
         return said
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """`parley run` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
 import os
-import re
 import subprocess
 import sys
 import time
 
-from cli import LIMIT, PARLEY, CliTest, address, main, run
-from stock import REJECTED, ended_well, receives
+from cli import LIMIT, PARLEY, address, main, run
+from stock import StockTest, receives
 
 # All ways to ask for the file: of today's C library, and of programs that were linked with glibc before 2.33.
 FILE = """
@@ -25,20 +24,9 @@ print(subprocess.run(["stat", "-c", "%F %t", path], stdout=subprocess.PIPE, text
 """
 
 
-class Rdmacm(CliTest):
+class Rdmacm(StockTest):
     def begin(self, n, *command):
-        process = subprocess.Popen([PARLEY, "run", "-a", address(n), *map(str, command)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.kill)
-        return process
-
-    def finish(self, process):
-        return self.succeeded(process, process.communicate(timeout=LIMIT)[0])
-
-    def succeeded(self, process, said):
-        self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
-        return said
+        return self.launch(PARLEY, "run", "-a", address(n), *command)
 
     def serve(self, *command):
         server = self.begin(1, *command)
@@ -51,13 +39,7 @@ class Rdmacm(CliTest):
         return server
 
     def client(self, server, *command):
-        """What a client said. It starts again while the server does not listen yet."""
-        end = time.monotonic() + LIMIT
-        while True:
-            process = self.begin(2, *command)
-            said, _ = process.communicate(timeout=LIMIT)
-            if not re.search(REJECTED, said) or server.poll() is not None or time.monotonic() > end:
-                return self.succeeded(process, said)
+        return self.call(server, lambda: self.begin(2, *command))
 
     def pair(self, server, client, ends=True):
         """A server, and a client that finds it; what each said."""

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """What the tests of stock RDMA programs under `parley run` share: ports, who listens, what programs print."""
+import re
 import socket
 import struct
+import subprocess
+import time
+
+from cli import LIMIT, CliTest
 
 # A thread of rping asks for one more event and is not joined. If main() has closed the channel by then, the program ends with 255, on
 # any device.
@@ -27,8 +32,10 @@ def listens(port, of="self"):
 
 def receives(place, of="self"):
     """Whether a process has UDP port 4791 of the address, in the network namespace of process `of`."""
-    local = f"{struct.unpack('=I', socket.inet_aton(place))[0]:08X}:{4791:04X}"
-    with open(f"/proc/{of}/net/udp", encoding="ascii") as file:  # to bind the port instead would take it from the process
+    family, table = (socket.AF_INET6, "udp6") if ":" in place else (socket.AF_INET, "udp")
+    octets = socket.inet_pton(family, place)
+    local = "".join(f"{word:08X}" for word in struct.unpack(f"={len(octets) // 4}I", octets)) + f":{4791:04X}"
+    with open(f"/proc/{of}/net/{table}", encoding="ascii") as file:  # to bind the port instead would take it from the process
         return any(row.split()[1] == local for row in file)
 
 
@@ -36,3 +43,30 @@ def ended_well(process, said):
     """The program may be an argument of its own, or in the words of a shell's command."""
     late = "rping" in " ".join(process.args).split() and process.returncode == 255 and LATE_THREAD in said
     return process.returncode == 0 or late
+
+
+class StockTest(CliTest):
+    """Starts stock programs, and looks at their ends."""
+
+    def launch(self, *words):
+        process = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def succeeded(self, process, said):
+        self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
+        return said
+
+    def finish(self, process):
+        return self.succeeded(process, process.communicate(timeout=LIMIT)[0])
+
+    def call(self, server, client):
+        """What a client said; client() starts it, again while the server does not listen yet."""
+        end = time.monotonic() + LIMIT
+        while True:
+            process = client()
+            said, _ = process.communicate(timeout=LIMIT)
+            if not re.search(REJECTED, said) or server.poll() is not None or time.monotonic() > end:
+                return self.succeeded(process, said)

@@ -14,8 +14,8 @@ import unittest
 from pathlib import Path
 
 import netns
-from cli import LIMIT, PARLEY, CliTest, address, main
-from stock import REJECTED, ended_well, free_port, listens
+from cli import LIMIT, PARLEY, address, main
+from stock import REJECTED, StockTest, ended_well, free_port, listens
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adversary"))
 import roce_wire as wire  # noqa: E402
@@ -97,23 +97,13 @@ def keepers():
     return out
 
 
-class Shared(CliTest):
+class Shared(StockTest):
     def setUp(self):
         super().setUp()
         self.until(lambda: sockets(address(1)) == 0)  # those of the last test's processes, which were killed
 
     def begin(self, *command, prefix=(), n=1):
-        process = subprocess.Popen([*prefix, PARLEY, "run", "-v", "-a", address(n), *map(str, command)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def finish(self, process):
-        said, _ = process.communicate(timeout=LIMIT)
-        self.assertTrue(ended_well(process, said), f"{process.args}\n{process.returncode}\n{said}")
-        return said
+        return self.launch(*prefix, PARLEY, "run", "-v", "-a", address(n), *command)
 
     def until(self, what, *running):
         """Until what() is true, which it becomes while all of these processes run."""

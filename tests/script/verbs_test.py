@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-from cli import LIMIT, PARLEY, CliTest, address, main, run
-from stock import free_port, listens
+from cli import LIMIT, PARLEY, address, main, run
+from stock import StockTest, free_port, listens
 
 # ctypes calls dlopen() and dlsym(); the last function is the real library's.
 DLOPEN = '''
@@ -49,13 +49,9 @@ def groups(text):
     return f"{octets[0] << 8 | octets[1]:04x}:{octets[2] << 8 | octets[3]:04x}"
 
 
-class Verbs(CliTest):
+class Verbs(StockTest):
     def begin(self, n, *command, options=()):
-        process = subprocess.Popen([PARLEY, "run", "-v", "-a", address(n), *options, *map(str, command)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.kill)
-        return process
+        return self.launch(PARLEY, "run", "-v", "-a", address(n), *options, *command)
 
     def finish(self, process):
         said, _ = process.communicate(timeout=LIMIT)
